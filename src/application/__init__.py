@@ -1,0 +1,1 @@
+"""The use cases and the ports they need; knows the domain and nothing else."""

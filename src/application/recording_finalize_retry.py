@@ -1,0 +1,142 @@
+"""The ``recording-finalize-retry`` job: recordings that never became ``Available`` or ``Failed`` are finished."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from attrs import define, evolve, field
+
+from ..domain.errors import AttemptError
+from ..domain.evidence import Evidence, StorageMisconfigured, Unreachable
+from ..domain.finalization import (
+    Claim,
+    FinalizationRules,
+    FinalizeSnapshot,
+    Settled,
+    Verdict,
+    open_attempt,
+    release,
+    settle,
+)
+from .announce_recording import Announcer
+from .cursor import Cursor
+from .cycle_report import AttemptReport, Cycle
+from .finalization_report import report, skipped
+from .ports.clock import Clock
+from .ports.entropy import Spread
+from .ports.errors import Misconfigured, RowRolledBack
+from .ports.finalization import FinalizationStore
+from .ports.recording_storage import RecordingStorage
+from .ports.telemetry import Telemetry
+from .storage_guard import StorageGuard
+
+RECORDING_FINALIZE_RETRY: Final = "recording-finalize-retry"
+
+
+@define(kw_only=True, eq=False)
+class RecordingFinalizeRetry:
+    """Claim, look, settle: two short transactions with storage asked in between, no connection held meanwhile.
+
+    A row is claimed just before its look, so nothing unstarted ever has to be given back. The count stands before
+    the risky part: a runner that dies while it asks has used an attempt.
+    """
+
+    store: FinalizationStore
+    storage: RecordingStorage
+    announcer: Announcer
+    clock: Clock
+    spread: Spread
+    rules: FinalizationRules
+    telemetry: Telemetry
+    _guarded_run: UUID | None = field(default=None, init=False)
+    _guard: StorageGuard = field(factory=StorageGuard, init=False)
+
+    @property
+    def name(self) -> str:
+        """``recording-finalize-retry``."""
+        return RECORDING_FINALIZE_RETRY
+
+    async def candidates(
+        self, *, as_of: datetime, after: Cursor | None, limit: int
+    ) -> Sequence[FinalizeSnapshot]:
+        """The next rows due, with their recordings."""
+        return await self.store.candidates(as_of=as_of, after=after, limit=limit)
+
+    def cursor(self, candidate: FinalizeSnapshot) -> Cursor:
+        """The row's place in the order of schedule and id."""
+        return Cursor(next_attempt_at=candidate.entry.schedule.next_attempt_at, id=candidate.entry.id)
+
+    async def attempt(self, candidate: FinalizeSnapshot, cycle: Cycle) -> AttemptReport:
+        """Take one row's turn; all of it is committed when this returns.
+
+        When it raises or is cancelled before the look, nothing happened; afterwards the claim stands, its attempt
+        counted, and the schedule lets the row come back.
+        """
+        verdict = self._open(candidate)
+        if isinstance(verdict, Claim):
+            return await self._reconcile(candidate, verdict, cycle)
+        return await self._write(candidate, verdict, cycle)
+
+    async def preview(self, candidate: FinalizeSnapshot, cycle: Cycle) -> AttemptReport:
+        """What an attempt would report if nobody else interfered; asks storage, writes nothing."""
+        del cycle
+        verdict = self._open(candidate)
+        if not isinstance(verdict, Claim):
+            return report(candidate, verdict)
+        claimed = evolve(candidate, entry=verdict.entry)
+        return report(candidate, self._settle(claimed, await self._look(claimed), candidate))
+
+    def _open(self, candidate: FinalizeSnapshot) -> Verdict:
+        return open_attempt(candidate, now=self.clock.now(), spread=self.spread(), rules=self.rules)
+
+    async def _reconcile(self, candidate: FinalizeSnapshot, claim: Claim, cycle: Cycle) -> AttemptReport:
+        guard = self._guard_of(cycle)
+        if guard.closed or not await self.store.write(self.announcer.change(claim, cycle.run_id)):
+            return skipped(candidate)
+        claimed = evolve(candidate, entry=claim.entry)
+        evidence = await self._look(claimed)
+        was_closed = guard.closed
+        guard.observe(evidence)
+        if isinstance(evidence, StorageMisconfigured) and not was_closed:
+            self.telemetry.configuration_fault(
+                cycle, Misconfigured(evidence.code, "the storage of recordings must be set up by a person")
+            )
+        for _ in range(3):
+            verdict = self._settle(claimed, evidence, candidate, outage=guard.blames_outage(evidence))
+            if await self.store.write(self.announcer.change(verdict, cycle.run_id)):
+                return report(claimed, verdict)
+            again = await self.store.snapshot(claimed.entry.id)
+            if again is None or again.entry != claimed.entry:
+                return skipped(candidate)
+            claimed = again
+        raise RowRolledBack("RECORDING_CHANGING", "the recording kept changing while it was being settled")
+
+    async def _write(self, candidate: FinalizeSnapshot, verdict: Verdict, cycle: Cycle) -> AttemptReport:
+        written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
+        return report(candidate, verdict) if written else skipped(candidate)
+
+    async def _look(self, claimed: FinalizeSnapshot) -> Evidence:
+        assert claimed.recording is not None, "only a row with a recording is claimed"
+        return await self.storage.look(claimed.recording.object_key)
+
+    def _settle(
+        self,
+        claimed: FinalizeSnapshot,
+        evidence: Evidence,
+        candidate: FinalizeSnapshot,
+        *,
+        outage: bool = False,
+    ) -> Settled:
+        given_back_to, now = candidate.entry.schedule.next_attempt_at, self.clock.now()
+        if outage and isinstance(evidence, Unreachable):
+            error = AttemptError("Storage", evidence.code)
+            return release(claimed.entry, error, given_back_to=given_back_to, now=now)
+        return settle(claimed, evidence, given_back_to=given_back_to, now=now, rules=self.rules)
+
+    def _guard_of(self, cycle: Cycle) -> StorageGuard:
+        if self._guarded_run != cycle.run_id:
+            self._guarded_run, self._guard = cycle.run_id, StorageGuard()
+        return self._guard
