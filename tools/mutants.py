@@ -16,6 +16,7 @@ from pathlib import Path
 
 REQUIRED = 0.95
 NOTICED = {"killed", "timeout", "segfault"}
+UNTESTED = "no tests"
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / ".mutants"
@@ -59,8 +60,10 @@ def main(patterns: list[str]) -> int:
     run(patterns)
     found = verdicts()
     for name, verdict in sorted(found.items()):
-        if verdict not in NOTICED:
-            print(ask("show", name) if verdict != "no tests" else f"# {name}: {verdict}")
+        if verdict not in {*NOTICED, UNTESTED}:
+            print(ask("show", name))
+    for function in sorted({name.partition("__mutmut_")[0] for name in found if found[name] == UNTESTED}):
+        print(f"no test calls {function}")
     noticed = sum(verdict in NOTICED for verdict in found.values())
     share = noticed / len(found) if found else 0.0
     counts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(found.values()).most_common())

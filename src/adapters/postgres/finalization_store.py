@@ -1,0 +1,82 @@
+"""Recordings to be finished, in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Final, LiteralString
+from uuid import UUID
+
+from attrs import frozen
+from psycopg import AsyncCursor
+from psycopg.abc import Params
+from psycopg.rows import tuple_row
+
+from ...application.cursor import Cursor
+from ...application.ports.finalization import FinalizationBacklog, FinalizationChange
+from ...domain.finalization import FinalizeSnapshot
+from . import finalization_statements as sql
+from .connections import Connections
+from .errors import TranslatedErrors
+from .finalization_rows import Row, change_parameters, snapshot_from
+from .finalization_unit import PostgresFinalizationUnit
+from .provision_rows import BEGINNING_OF_TIME
+
+_BEFORE_ALL: Final = Cursor(next_attempt_at=BEGINNING_OF_TIME, id=UUID(int=0))
+
+
+@frozen
+class PostgresFinalizationStore:
+    """See `FinalizationStore`. A batch costs one statement, and so does every step, which is its transaction."""
+
+    _connections: Connections
+
+    async def candidates(
+        self, *, as_of: datetime, after: Cursor | None, limit: int
+    ) -> Sequence[FinalizeSnapshot]:
+        """See `FinalizationStore.candidates`."""
+        cursor = after or _BEFORE_ALL
+        parameters = {
+            "as_of": as_of,
+            "after_at": cursor.next_attempt_at,
+            "after_id": cursor.id,
+            "limit": limit,
+        }
+        # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
+        return [snapshot_from(row) for row in await self._rows(sql.CANDIDATES, parameters, prepare=False)]
+
+    async def snapshot(self, entry_id: UUID) -> FinalizeSnapshot | None:
+        """See `FinalizationStore.snapshot`."""
+        rows = await self._rows(sql.SNAPSHOT, {"entry_id": entry_id})
+        return snapshot_from(rows[0]) if rows else None
+
+    async def write(self, change: FinalizationChange) -> bool:
+        """See `FinalizationStore.write`."""
+        return await self._rows(sql.WRITE, change_parameters(change), prepare=True) == [(True,)]
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[PostgresFinalizationUnit]:
+        """See `FinalizationStore.begin`."""
+        async with self._connections.transaction() as transaction:
+            yield PostgresFinalizationUnit(transaction)
+
+    async def backlog(self, *, as_of: datetime) -> FinalizationBacklog:
+        """See `FinalizationStore.backlog`."""
+        ((pending, due, quarantined, oldest),) = await self._rows(sql.BACKLOG, {"as_of": as_of})
+        return FinalizationBacklog(
+            pending=pending, due=due, quarantined=quarantined, oldest_created_at=oldest
+        )
+
+    async def quarantined_ids(self, *, error: str | None = None) -> Collection[UUID]:
+        """See `FinalizationStore.quarantined_ids`. Oldest first."""
+        return [id_ for (id_,) in await self._rows(sql.QUARANTINED_IDS, {"error": error})]
+
+    async def _rows(
+        self, statement: LiteralString, parameters: Params, *, prepare: bool | None = None
+    ) -> list[Row]:
+        async with self._connections.statement() as connection:
+            with TranslatedErrors():
+                cursor = AsyncCursor(connection, row_factory=tuple_row)
+                await cursor.execute(statement, parameters, prepare=prepare)
+                return await cursor.fetchall()

@@ -1,0 +1,54 @@
+"""One step of a finalization within a transaction."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+from uuid import UUID
+
+from psycopg import AsyncCursor
+from psycopg.abc import Params
+from psycopg.rows import tuple_row
+
+from ...application.ports.finalization import FinalizationChange
+from ...domain.call_recording import CallRecording
+from ...domain.recording_finalize import RecordingFinalize
+from . import finalization_statements as sql
+from .errors import TranslatedErrors
+from .finalization_rows import Row, change_parameters, entry_from, entry_parameters, recording_from
+from .unit_of_work import PostgresUnitOfWork
+
+
+class PostgresFinalizationUnit(PostgresUnitOfWork):
+    """See `FinalizationUnit`."""
+
+    async def lock(self, recording_id: UUID) -> CallRecording | None:
+        """See `FinalizationUnit.lock`."""
+        row = await self._row(sql.LOCK_RECORDING, {"recording_id": recording_id})
+        return None if row is None else recording_from(row)
+
+    async def entry(self, recording_id: UUID) -> RecordingFinalize | None:
+        """See `FinalizationUnit.entry`."""
+        row = await self._row(sql.LOCK_ENTRY_OF_RECORDING, {"recording_id": recording_id})
+        return None if row is None else entry_from(row)
+
+    async def lock_entry(self, entry_id: UUID) -> RecordingFinalize | None:
+        """See `FinalizationUnit.lock_entry`."""
+        row = await self._row(sql.LOCK_ENTRY, {"entry_id": entry_id})
+        return None if row is None else entry_from(row)
+
+    async def open(self, entry: RecordingFinalize) -> bool:
+        """See `FinalizationUnit.open`. Waits for a concurrent transaction that is about to open the same one."""
+        with TranslatedErrors():
+            cursor = AsyncCursor(self.connection)
+            await cursor.execute(sql.OPEN, entry_parameters(entry))
+            return cursor.rowcount == 1
+
+    async def write(self, change: FinalizationChange) -> bool:
+        """See `FinalizationUnit.write`."""
+        return await self._row(sql.WRITE, change_parameters(change)) == (True,)
+
+    async def _row(self, statement: LiteralString, parameters: Params) -> Row | None:
+        with TranslatedErrors():
+            cursor = AsyncCursor(self.connection, row_factory=tuple_row)
+            await cursor.execute(statement, parameters)
+            return await cursor.fetchone()

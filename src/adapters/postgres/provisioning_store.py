@@ -1,0 +1,114 @@
+"""Deal chat provisions in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import lru_cache
+from typing import Final, LiteralString
+from uuid import UUID
+
+from attrs import frozen
+from psycopg import AsyncCursor
+from psycopg.abc import Params
+from psycopg.rows import tuple_row
+
+from ...application.cursor import Cursor
+from ...application.ports.outbox import OutboxMessage
+from ...application.ports.provisioning import ProvisioningBacklog
+from ...domain.deal_chat_provision import ProvisioningRules
+from ...domain.provisioning import ProvisionSnapshot, Verdict
+from . import provision_statements as sql
+from .connections import Connection, Connections
+from .errors import TranslatedErrors
+from .provision_rows import BEGINNING_OF_TIME, Row, due_parameters, settle_parameters, snapshot_from
+from .provisioning_unit import PostgresProvisioningUnit
+
+_BEFORE_ALL: Final = Cursor(next_attempt_at=BEGINNING_OF_TIME, id=UUID(int=0))
+
+
+@frozen
+class PostgresProvisioningStore:
+    """See `ProvisioningStore`. A batch costs two statements, an attempt one, which is its transaction."""
+
+    _connections: Connections
+
+    async def candidates(
+        self, *, as_of: datetime, after: Cursor | None, limit: int, rules: ProvisioningRules
+    ) -> Sequence[ProvisionSnapshot]:
+        """See `ProvisioningStore.candidates`. A row that is deleted meanwhile is left out."""
+        cursor = after or _BEFORE_ALL
+        parameters = {
+            "after_at": cursor.next_attempt_at,
+            "after_id": cursor.id,
+            "limit": limit,
+            **due_parameters(as_of, rules),
+        }
+        async with self._connections.statement() as connection:
+            # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
+            rows = await _rows(connection, _candidates(rules.max_attempts), parameters, prepare=False)
+            if not rows:
+                return []
+            found = await _rows(connection, sql.CONTEXT, {"ids": [row[0] for row in rows]}, prepare=False)
+        contexts = {context[0]: context for context in found}
+        return [snapshot_from(row, contexts[row[0]]) for row in rows if row[0] in contexts]
+
+    async def settle(
+        self,
+        seen: ProvisionSnapshot,
+        verdict: Verdict,
+        message: OutboxMessage | None,
+        *,
+        as_of: datetime,
+        rules: ProvisioningRules,
+    ) -> bool:
+        """See `ProvisioningStore.settle`."""
+        parameters = {**settle_parameters(seen, verdict, message), **due_parameters(as_of, rules)}
+        async with self._connections.statement() as connection:
+            with TranslatedErrors():
+                cursor = AsyncCursor(connection)
+                await cursor.execute(sql.SETTLE_IF_DUE, parameters, prepare=True)
+                return cursor.rowcount == 1
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[PostgresProvisioningUnit]:
+        """See `ProvisioningStore.begin`."""
+        async with self._connections.transaction() as transaction:
+            yield PostgresProvisioningUnit(transaction)
+
+    async def backlog(self, *, as_of: datetime, rules: ProvisioningRules) -> ProvisioningBacklog:
+        """See `ProvisioningStore.backlog`."""
+        async with self._connections.statement() as connection:
+            ((failed, due, waiting, poison, oldest),) = await _rows(
+                connection, sql.BACKLOG, due_parameters(as_of, rules)
+            )
+        return ProvisioningBacklog(
+            failed=failed, due=due, waiting=waiting, poison=poison, oldest_created_at=oldest
+        )
+
+    async def poison_ids(self, *, rules: ProvisioningRules, error: str | None = None) -> Collection[UUID]:
+        """See `ProvisioningStore.poison_ids`. Oldest first."""
+        async with self._connections.statement() as connection:
+            rows = await _rows(
+                connection, sql.POISON_IDS, {"max_attempts": rules.max_attempts, "error": error}
+            )
+        return [id_ for (id_,) in rows]
+
+
+async def _rows(
+    connection: Connection,
+    statement: LiteralString | bytes,
+    parameters: Params,
+    *,
+    prepare: bool | None = None,
+) -> list[Row]:
+    with TranslatedErrors():
+        cursor = AsyncCursor(connection, row_factory=tuple_row)
+        await cursor.execute(statement, parameters, prepare=prepare)
+        return await cursor.fetchall()
+
+
+@lru_cache(maxsize=8)
+def _candidates(max_attempts: int) -> bytes:
+    return sql.candidates(max_attempts).as_bytes(None)

@@ -1,0 +1,78 @@
+"""One provisioning attempt's transaction."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import LiteralString
+from uuid import UUID
+
+from psycopg import AsyncCursor
+from psycopg.abc import Params
+from psycopg.rows import tuple_row
+
+from ...domain.deal_chat_provision import DealChatProvision, ProvisioningRules
+from ...domain.provisioning import ProvisionSnapshot, Verdict
+from . import provision_statements as sql
+from .errors import TranslatedErrors
+from .provision_rows import (
+    Row,
+    due_parameters,
+    provision_from,
+    refreshed,
+    settle_parameters,
+    snapshot_from,
+)
+from .unit_of_work import PostgresUnitOfWork
+
+
+class PostgresProvisioningUnit(PostgresUnitOfWork):
+    """See `ProvisioningUnit`."""
+
+    async def claim(
+        self, provision_id: UUID, *, as_of: datetime, rules: ProvisioningRules
+    ) -> ProvisionSnapshot | None:
+        """See `ProvisioningUnit.claim`."""
+        row = await self._row(sql.CLAIM, {"id": provision_id, **due_parameters(as_of, rules)})
+        return None if row is None else snapshot_from(row, await self._context(provision_id))
+
+    async def lock(self, provision_id: UUID) -> DealChatProvision | None:
+        """See `ProvisioningUnit.lock`."""
+        row = await self._row(sql.LOCK, {"id": provision_id})
+        return None if row is None else provision_from(row, await self._context(provision_id))
+
+    async def refresh(self, seen: ProvisionSnapshot) -> ProvisionSnapshot:
+        """See `ProvisioningUnit.refresh`."""
+        return refreshed(seen, await self._context(seen.provision.id))
+
+    async def settle(self, seen: ProvisionSnapshot, verdict: Verdict) -> bool:
+        """See `ProvisioningUnit.settle`."""
+        return await self._changes_a_row(sql.SETTLE, settle_parameters(seen, verdict, None))
+
+    async def requeue(self, provision: DealChatProvision) -> bool:
+        """See `ProvisioningUnit.requeue`."""
+        schedule = provision.schedule
+        parameters = {
+            "id": provision.id,
+            "attempts": schedule.attempts,
+            "next_attempt_at": schedule.next_attempt_at,
+            "version": provision.version,
+        }
+        return await self._changes_a_row(sql.REQUEUE, parameters)
+
+    async def _context(self, provision_id: UUID) -> Row:
+        """Of a row that this transaction has locked, so that it is there."""
+        context = await self._row(sql.CONTEXT, {"ids": [provision_id]})
+        assert context is not None
+        return context
+
+    async def _changes_a_row(self, statement: LiteralString, parameters: Params) -> bool:
+        with TranslatedErrors():
+            cursor = AsyncCursor(self.connection)
+            await cursor.execute(statement, parameters)
+            return cursor.rowcount == 1
+
+    async def _row(self, statement: LiteralString, parameters: Params) -> Row | None:
+        with TranslatedErrors():
+            cursor = AsyncCursor(self.connection, row_factory=tuple_row)
+            await cursor.execute(statement, parameters)
+            return await cursor.fetchone()
