@@ -1,0 +1,86 @@
+"""Remembers what the application said about itself."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from ...application.cycle_report import AttemptReport, Cycle, CycleReport, Outcome
+from ...application.ports.errors import PortError
+
+
+@define
+class MemoryTelemetry:
+    """Everything that was told, by kind in the order of telling, and the names of all calls in order."""
+
+    calls: list[str] = field(factory=list[str])
+    started: list[Cycle] = field(factory=list[Cycle])
+    skipped: list[Cycle] = field(factory=list[Cycle])
+    batches: list[int] = field(factory=list[int])
+    attempts: list[AttemptReport] = field(factory=list[AttemptReport])
+    rollbacks: list[PortError] = field(factory=list[PortError])
+    defects: list[Exception] = field(factory=list[Exception])
+    configuration_faults: list[PortError] = field(factory=list[PortError])
+    locks_lost: list[Cycle] = field(factory=list[Cycle])
+    abortions: list[str] = field(factory=list[str])
+    completed: list[CycleReport] = field(factory=list[CycleReport])
+
+    def cycle_started(self, cycle: Cycle) -> None:
+        """Remember."""
+        self.calls.append("cycle_started")
+        self.started.append(cycle)
+
+    def cycle_skipped(self, cycle: Cycle) -> None:
+        """Remember."""
+        self.calls.append("cycle_skipped")
+        self.skipped.append(cycle)
+
+    def batch_claimed(self, cycle: Cycle, rows: int) -> None:
+        """Remember."""
+        del cycle
+        self.calls.append("batch_claimed")
+        self.batches.append(rows)
+
+    def attempted(self, cycle: Cycle, report: AttemptReport) -> None:
+        """Remember."""
+        del cycle
+        self.calls.append("attempted")
+        self.attempts.append(report)
+
+    def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
+        """Remember."""
+        del cycle
+        self.calls.append("row_rolled_back")
+        self.rollbacks.append(error)
+
+    def defect(self, cycle: Cycle, error: Exception) -> None:
+        """Remember."""
+        del cycle
+        self.calls.append("defect")
+        self.defects.append(error)
+
+    def configuration_fault(self, cycle: Cycle, error: PortError) -> None:
+        """Remember."""
+        del cycle
+        self.calls.append("configuration_fault")
+        self.configuration_faults.append(error)
+
+    def lock_lost(self, cycle: Cycle) -> None:
+        """Remember."""
+        self.calls.append("lock_lost")
+        self.locks_lost.append(cycle)
+
+    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
+        """Remember."""
+        del cycle
+        self.calls.append("cycle_aborted")
+        self.abortions.append(code)
+
+    def cycle_completed(self, report: CycleReport) -> None:
+        """Remember."""
+        self.calls.append("cycle_completed")
+        self.completed.append(report)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """How the attempts ended, in order."""
+        return [report.outcome for report in self.attempts]
