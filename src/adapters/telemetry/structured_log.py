@@ -1,0 +1,124 @@
+"""The log lines of a cycle, spelled as dashboards and runbooks expect them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from logging import DEBUG, ERROR, INFO, WARNING
+from typing import Final
+
+import structlog
+from attrs import define, field
+from structlog.typing import FilteringBoundLogger
+
+from ...application.chat_provision_retry import CHAT_PROVISION_RETRY
+from ...application.cycle_report import AttemptReport, Cycle, CycleEnd, CycleReport, Outcome
+from ...application.ports.errors import DatabaseUnavailable, PortError
+from .frames import frames
+
+_ATTEMPTS: Final[Mapping[str, Mapping[Outcome, tuple[int, str]]]] = {
+    CHAT_PROVISION_RETRY: {
+        Outcome.PROVISIONED: (INFO, "chat provisioned"),
+        Outcome.RETRIED: (WARNING, "provision retry"),
+        Outcome.FAILED: (ERROR, "provision failed"),
+    },
+}
+_ALWAYS_COUNTED: Final[Mapping[str, tuple[Outcome, ...]]] = {
+    CHAT_PROVISION_RETRY: (Outcome.PROVISIONED, Outcome.RETRIED, Outcome.FAILED),
+}
+
+
+def _logger() -> FilteringBoundLogger:
+    logger: FilteringBoundLogger = structlog.get_logger("messenger_jobs")
+    return logger
+
+
+@define(eq=False)
+class StructuredLog:
+    """A `Telemetry` that writes one line per event, each with ``job`` and ``job_run_id``.
+
+    Lines hold ids, numbers and stable codes, never what a row or an exception says. What needs a person (poison, a
+    configuration fault, a defect) is at error level. An outage that goes on from tick to tick is said once, and
+    once more when it is over; in between its lines are at debug level.
+    """
+
+    _log: FilteringBoundLogger = field(factory=_logger)
+    _outages: dict[str, str] = field(factory=dict[str, str], init=False)
+
+    def cycle_started(self, cycle: Cycle) -> None:
+        """``cycle started``."""
+        self._line(INFO, "cycle started", cycle, as_of=cycle.as_of.isoformat())
+
+    def cycle_skipped(self, cycle: Cycle) -> None:
+        """``cycle skipped``; the lock's server answered, so an outage is over."""
+        self._recovered(cycle)
+        self._line(INFO, "cycle skipped", cycle)
+
+    def batch_claimed(self, cycle: Cycle, rows: int) -> None:
+        """``batch claimed``."""
+        self._line(INFO, "batch claimed", cycle, rows=rows)
+
+    def attempted(self, cycle: Cycle, report: AttemptReport) -> None:
+        """``chat provisioned``, ``provision retry`` or ``provision failed``; what needs no line is at debug level."""
+        level, event = _ATTEMPTS.get(cycle.job, {}).get(
+            report.outcome, (DEBUG, f"row {report.outcome.value}")
+        )
+        fields: dict[str, object] = {name: str(id) for name, id in report.subject.items()}
+        if report.outcome is Outcome.FAILED:
+            fields["poison"] = True
+        if report.attempts is not None:
+            fields["attempts"] = report.attempts
+        if report.error_code is not None:
+            fields["error_code"] = report.error_code
+        self._line(level, event, cycle, **fields)
+
+    def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
+        """``row rolled back``."""
+        known = isinstance(error, DatabaseUnavailable) and cycle.job in self._outages
+        self._line(DEBUG if known else WARNING, "row rolled back", cycle, error_code=error.code)
+
+    def defect(self, cycle: Cycle, error: Exception) -> None:
+        """``defect``, with the error's class and where it came from."""
+        self._line(ERROR, "defect", cycle, error_code=type(error).__name__, frames=frames(error))
+
+    def configuration_fault(self, cycle: Cycle, error: PortError) -> None:
+        """``configuration fault``."""
+        level = DEBUG if self._outages.get(cycle.job) == error.code else ERROR
+        self._line(level, "configuration fault", cycle, error_code=error.code, reason=str(error))
+
+    def lock_lost(self, cycle: Cycle) -> None:
+        """``lock lost``."""
+        self._line(WARNING, "lock lost", cycle)
+
+    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
+        """``cycle aborted``."""
+        known = self._outages.get(cycle.job) == code
+        self._outages[cycle.job] = code
+        self._line(DEBUG if known else WARNING, "cycle aborted", cycle, error_code=code)
+
+    def cycle_completed(self, report: CycleReport) -> None:
+        """``cycle completed``, whatever ended it: ``end`` says what."""
+        aborted = report.end is CycleEnd.ABORTED
+        if not aborted:
+            self._recovered(report.cycle)
+        nothing_to_add = aborted and not report.counts  # to the line "cycle aborted"
+        counts = {
+            outcome.value: report.counts.get(outcome, 0)
+            for outcome in _ALWAYS_COUNTED.get(report.cycle.job, ())
+        }
+        counts |= {outcome.value: count for outcome, count in report.counts.items()}
+        self._line(
+            DEBUG if nothing_to_add else INFO,
+            "cycle completed",
+            report.cycle,
+            end=report.end.value,
+            **counts,
+            duration_ms=round(report.duration.total_seconds() * 1000),
+        )
+
+    def _recovered(self, cycle: Cycle) -> None:
+        code = self._outages.pop(cycle.job, None)
+        if code is not None:
+            self._line(INFO, "cycle recovered", cycle, error_code=code)
+
+    def _line(self, level: int, event: str, cycle: Cycle, **fields: object) -> None:
+        self._log.log(level, event, job=cycle.job, job_run_id=str(cycle.run_id), **fields)
