@@ -30,7 +30,7 @@ def report(seen: FinalizeSnapshot, verdict: Verdict) -> AttemptReport:
         outcome=_outcome(verdict),
         subject=subject,
         attempts=verdict.entry.schedule.attempts,
-        error_code=verdict.entry.schedule.last_error,
+        error_code=_error_code(verdict),
     )
 
 
@@ -41,6 +41,18 @@ def skipped(seen: FinalizeSnapshot) -> AttemptReport:
 
 def _subject(seen: FinalizeSnapshot) -> dict[str, UUID]:
     return {"recording_id": seen.entry.recording_id, "session_id": seen.entry.session_id}
+
+
+def _error_code(verdict: Verdict) -> str | None:
+    match verdict:
+        case RetryLater() | Quarantine() | Release():
+            return str(verdict.error)
+        case TimeOut():
+            return verdict.entry.schedule.last_error
+        case Republish() | Close() | Adopt() | Defer() | Claim():
+            return None
+        case _:
+            assert_never(verdict)
 
 
 def _outcome(verdict: Verdict) -> Outcome:

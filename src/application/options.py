@@ -17,6 +17,9 @@ from .run_cycle import CycleLimits
 MAX_ATTEMPTS_BOUND: Final = 50
 """The candidate query has one branch per attempt level, so the levels are bounded."""
 
+LONGEST_LOCK_TTL: Final = timedelta(days=1)
+"""A lock that outlives its hung holder for longer helps nobody, and PostgreSQL refuses time-outs above 24 days."""
+
 
 class InvalidOptions(ValueError):
     """Every option at fault, each with one clear sentence that names it."""
@@ -78,6 +81,8 @@ class JobOptions:
                 yield name, f"must be between 1 and {most}"
         if self.lock_ttl <= self.max_run_duration:
             yield "lock_ttl", "must be longer than max_run_duration"
+        if self.lock_ttl > LONGEST_LOCK_TTL:
+            yield "lock_ttl", "must not be longer than 1d"
         yield from self._backoff_problems()
 
     def _backoff_problems(self) -> Iterator[tuple[str, str]]:
@@ -137,12 +142,15 @@ class RecordingFinalizeRetryOptions(JobOptions):
         )
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        yield from JobOptions._problems(self)
+        of_every_job = tuple(JobOptions._problems(self))
+        yield from of_every_job
         if self.finalize_sla_timeout < timedelta(0):
             yield "finalize_sla_timeout", "must not be negative"
         if self.storage_timeout <= timedelta(0):
             yield "storage_timeout", "must be longer than 0 seconds"
-        elif self.storage_timeout >= self.backoff_base * (1 - self.backoff_jitter):
+        elif any(name.startswith("backoff_") for name, _ in of_every_job):
+            return  # no first delay to compare with
+        elif self.storage_timeout >= self.backoff.shortest_first_delay():
             yield (
                 "storage_timeout",
                 "must be shorter than the shortest first delay, backoff_base * (1 - backoff_jitter)",

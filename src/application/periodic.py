@@ -23,12 +23,16 @@ async def run_periodically(
     """
     period = interval.total_seconds()
     started = clock.monotonic()
-    last_tick = 0
+    tick = 0  # the latest one taken: started, or slept for
+
+    def passed() -> int:
+        return int((clock.monotonic() - started) // period)
+
     while not stop.requested:
+        tick = max(
+            tick, passed()
+        )  # the sleep may have taken far longer, as when the whole process was paused
         await work()
-        passed = int((clock.monotonic() - started) // period)
-        if passed > last_tick:
-            last_tick = passed
-            continue
-        last_tick += 1
-        await stop.cut_short(clock.sleep(started + last_tick * period - clock.monotonic()))
+        if passed() <= tick:
+            tick += 1
+            await stop.cut_short(clock.sleep(started + tick * period - clock.monotonic()))

@@ -17,7 +17,9 @@ from ..domain.finalization import (
     FinalizeSnapshot,
     Settled,
     Verdict,
+    fail,
     open_attempt,
+    refuse,
     release,
     settle,
 )
@@ -27,7 +29,7 @@ from .cycle_report import AttemptReport, Cycle
 from .finalization_report import report, skipped
 from .ports.clock import Clock
 from .ports.entropy import Spread
-from .ports.errors import Misconfigured, RowRolledBack
+from .ports.errors import DataRejected, Misconfigured, RowRolledBack
 from .ports.finalization import FinalizationStore
 from .ports.recording_storage import RecordingStorage
 from .ports.telemetry import Telemetry
@@ -82,12 +84,17 @@ class RecordingFinalizeRetry:
 
     async def preview(self, candidate: FinalizeSnapshot, cycle: Cycle) -> AttemptReport:
         """What an attempt would report if nobody else interfered; asks storage, writes nothing."""
-        del cycle
         verdict = self._open(candidate)
         if not isinstance(verdict, Claim):
             return report(candidate, verdict)
+        guard = self._guard_of(cycle)
+        if guard.closed:
+            return skipped(candidate)
         claimed = evolve(candidate, entry=verdict.entry)
-        return report(candidate, self._settle(claimed, await self._look(claimed), candidate))
+        evidence = await self._look(claimed)
+        guard.observe(evidence)
+        outage = guard.blames_outage(evidence)
+        return report(candidate, self._settle(claimed, evidence, candidate, outage=outage))
 
     def _open(self, candidate: FinalizeSnapshot) -> Verdict:
         return open_attempt(candidate, now=self.clock.now(), spread=self.spread(), rules=self.rules)
@@ -106,16 +113,36 @@ class RecordingFinalizeRetry:
             )
         for _ in range(3):
             verdict = self._settle(claimed, evidence, candidate, outage=guard.blames_outage(evidence))
-            if await self.store.write(self.announcer.change(verdict, cycle.run_id)):
+            try:
+                written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
+            except DataRejected as rejection:
+                error = AttemptError("Postgres", rejection.code)
+                verdict = fail(claimed.entry, error, now=self.clock.now(), rules=self.rules)
+                written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
+            if written:
                 return report(claimed, verdict)
-            again = await self.store.snapshot(claimed.entry.id)
+            again = await self._as_left_by_others(claimed)
             if again is None or again.entry != claimed.entry:
                 return skipped(candidate)
             claimed = again
         raise RowRolledBack("RECORDING_CHANGING", "the recording kept changing while it was being settled")
 
+    async def _as_left_by_others(self, claimed: FinalizeSnapshot) -> FinalizeSnapshot | None:
+        """The row once whoever has it or its recording in hand, such as the ingest callback, is done with it."""
+        async with self.store.begin() as work:
+            await work.lock(claimed.entry.recording_id)
+            await work.lock_entry(claimed.entry.id)
+        return await self.store.snapshot(claimed.entry.id)
+
     async def _write(self, candidate: FinalizeSnapshot, verdict: Verdict, cycle: Cycle) -> AttemptReport:
-        written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
+        try:
+            written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
+        except DataRejected as rejection:
+            error = AttemptError("Postgres", rejection.code)
+            verdict = refuse(
+                candidate.entry, error, now=self.clock.now(), spread=self.spread(), rules=self.rules
+            )
+            written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
         return report(candidate, verdict) if written else skipped(candidate)
 
     async def _look(self, claimed: FinalizeSnapshot) -> Evidence:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
@@ -53,7 +53,7 @@ class UncontendedRunLocks:
     """Always free: a rehearsal changes nothing, so it neither needs nor takes the job's lock."""
 
     @asynccontextmanager
-    async def try_acquire(self, name: str) -> AsyncIterator[RunLease]:
+    async def try_acquire(self, name: str) -> AsyncGenerator[RunLease]:
         """A lease that never ends."""
         del name
         yield _EndlessLease()

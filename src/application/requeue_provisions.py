@@ -10,6 +10,7 @@ from attrs import frozen
 from ..domain.deal_chat_provision import ProvisioningRules
 from ..domain.errors import IllegalTransition
 from .ports.clock import Clock
+from .ports.errors import RowRolledBack
 from .ports.provisioning import ProvisioningStore
 
 
@@ -25,8 +26,8 @@ class RequeueReport:
 class RequeueProvisions:
     """Sets ``attempts = 0`` and ``next_attempt_at = now``, each row in a transaction of its own.
 
-    A row that is ``Ready``, missing or changed meanwhile is refused with a reason and left alone. Repeating is
-    harmless. With ``dry_run`` nothing is written and the report says what would be.
+    A row that is ``Ready``, missing, locked for too long or changed meanwhile is refused with a reason and left alone.
+    Repeating is harmless. With ``dry_run`` nothing is written and the report says what would be.
     """
 
     store: ProvisioningStore
@@ -43,7 +44,10 @@ class RequeueProvisions:
         requeued: list[UUID] = []
         refused: dict[UUID, str] = {}
         for provision_id in dict.fromkeys(ids):
-            reason = await self._requeue(provision_id, dry_run=dry_run)
+            try:
+                reason = await self._requeue(provision_id, dry_run=dry_run)
+            except RowRolledBack as error:  # the others must not suffer, nor their report be lost
+                reason = str(error)
             if reason is None:
                 requeued.append(provision_id)
             else:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -123,7 +123,7 @@ class _Run(Generic[Candidate]):
     counts: Counter[Outcome] = field(factory=Counter[Outcome])
     end: CycleEnd | None = None
     error_code: str | None = None
-    _rows: Iterator[Candidate] = field(factory=lambda: iter(()))
+    _rows: deque[Candidate] = field(factory=deque[Candidate])
     _cursor: Cursor | None = None
     _read_to_end: bool = False
     _unreachable_in_a_row: int = 0
@@ -147,23 +147,21 @@ class _Run(Generic[Candidate]):
         self.telemetry.cycle_aborted(self.cycle, self.error_code)
 
     async def _lane(self, lease: RunLease) -> None:
-        while self._may_go_on() and await self._still_holder(lease):
-            row = await self._next_row(lease)
-            if row is None:
-                return
-            await self._attempt(row)
+        while self._has_more() and self._may_go_on() and await self._still_holder(lease):
+            if not self._rows:
+                await self._refill(lease)
+            elif self._may_go_on():  # again, since the answer about the lock may have taken its time
+                await self._attempt(self._rows.popleft())
 
-    async def _next_row(self, lease: RunLease) -> Candidate | None:
+    def _has_more(self) -> bool:
+        """Asked first, so that a cycle whose last row is done has ended, and not run out of time."""
+        return bool(self._rows) or not self._read_to_end
+
+    async def _refill(self, lease: RunLease) -> None:
         """The lanes share one window over the rows: while one lane reads the next batch, the others work on."""
-        row = next(self._rows, None)
-        if row is not None:
-            return row
         async with self._reading:
-            row = next(self._rows, None)
-            if row is None and not self._read_to_end and self._may_go_on() and await self._confirm(lease):
+            if not self._rows and self._has_more() and self._may_go_on() and await self._confirm(lease):
                 await self._read_batch()
-                row = next(self._rows, None)
-        return row
 
     async def _read_batch(self) -> None:
         try:
@@ -176,7 +174,7 @@ class _Run(Generic[Candidate]):
         self._read_to_end = len(batch) < self.limits.batch_size
         if batch:
             self._cursor = self.job.cursor(batch[-1])
-            self._rows = iter(batch)
+            self._rows.extend(batch)
             self.telemetry.batch_claimed(self.cycle, len(batch))
 
     async def _attempt(self, row: Candidate) -> None:

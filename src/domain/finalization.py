@@ -17,7 +17,7 @@ from .call_recording import (
 )
 from .errors import AttemptError, InvariantViolation
 from .evidence import Empty, Evidence, Found, Missing, StorageMisconfigured, Unreachable, Unsupported
-from .recording_finalize import RecordingFinalize
+from .recording_finalize import FinalizeStatus, RecordingFinalize
 
 RECORDING_MISSING: Final = AttemptError("FinalizeGuard", "RECORDING_MISSING")
 NEVER_SETTLED: Final = AttemptError("Finalize", "ATTEMPT_NEVER_SETTLED")
@@ -136,10 +136,21 @@ def open_attempt(
     if entry.schedule.exhausted(rules.max_attempts):
         # Its last attempt was counted and never settled: the runner died while it asked.
         return Quarantine(entry=entry.quarantined(NEVER_SETTLED, now=now), error=NEVER_SETTLED)
-    claimed = entry.claimed(now=now, delay=rules.backoff.delay(entry.schedule.attempts + 1, spread))
     if recording is None:
-        return _failed(claimed, RECORDING_MISSING, now=now, rules=rules)
-    return Claim(entry=claimed)
+        return refuse(entry, RECORDING_MISSING, now=now, spread=spread, rules=rules)
+    delay = rules.backoff.delay(entry.schedule.attempts + 1, spread)
+    return Claim(entry=entry.claimed(now=now, delay=delay))
+
+
+def refuse(
+    entry: RecordingFinalize, error: AttemptError, *, now: datetime, spread: float, rules: FinalizationRules
+) -> RetryLater | Quarantine:
+    """Count one attempt on an unclaimed row as failed by ``error``, whatever refused it."""
+    delay = rules.backoff.delay(entry.schedule.attempts + 1, spread)
+    refused = entry.refused(error, now=now, delay=delay, max_attempts=rules.max_attempts)
+    if refused.status is FinalizeStatus.QUARANTINED:
+        return Quarantine(entry=refused, error=error)
+    return RetryLater(entry=refused, error=error)
 
 
 def settle(
@@ -160,7 +171,7 @@ def settle(
         return finished
     entry, recording = claimed.entry, claimed.recording
     if recording is None:
-        return _failed(entry, RECORDING_MISSING, now=now, rules=rules)
+        return fail(entry, RECORDING_MISSING, now=now, rules=rules)
     match evidence:
         case Found():
             adopted, available = recording.became_available(recording.media_from(evidence), now=now)
@@ -173,7 +184,7 @@ def settle(
             error = AttemptError("Storage", evidence.code)
             return Quarantine(entry=entry.quarantined(error, now=now), error=error)
         case Unreachable():
-            return _failed(entry, AttemptError("Storage", evidence.code), now=now, rules=rules)
+            return fail(entry, AttemptError("Storage", evidence.code), now=now, rules=rules)
         case StorageMisconfigured():
             return release(
                 entry, AttemptError("Storage", evidence.code), given_back_to=given_back_to, now=now
@@ -187,6 +198,15 @@ def release(
 ) -> Release:
     """Give a claim back, because storage as a whole could not be asked."""
     return Release(entry=claimed.released(next_attempt_at=given_back_to, now=now), error=error)
+
+
+def fail(
+    claimed: RecordingFinalize, error: AttemptError, *, now: datetime, rules: FinalizationRules
+) -> RetryLater | Quarantine:
+    """End a claimed attempt, which counts, without a result; the last allowed one ends in quarantine."""
+    if claimed.schedule.exhausted(rules.max_attempts):
+        return Quarantine(entry=claimed.quarantined(error, now=now), error=error)
+    return RetryLater(entry=claimed.retried(error, now=now), error=error)
 
 
 def _finished(seen: FinalizeSnapshot, *, now: datetime) -> Republish | Close | None:
@@ -213,11 +233,3 @@ def _lost(
 ) -> TimeOut:
     failed, event = recording.was_lost(FailureReason.TIMEOUT, now=now)
     return TimeOut(entry=entry.done(now=now, error=error), recording=failed, event=event)
-
-
-def _failed(
-    claimed: RecordingFinalize, error: AttemptError, *, now: datetime, rules: FinalizationRules
-) -> RetryLater | Quarantine:
-    if claimed.schedule.exhausted(rules.max_attempts):
-        return Quarantine(entry=claimed.quarantined(error, now=now), error=error)
-    return RetryLater(entry=claimed.retried(error, now=now), error=error)

@@ -51,6 +51,14 @@ class RecordingFinalize:
         """The claimed attempt failed; the schedule set by the claim stands."""
         return self._next(FinalizeStatus.PENDING, self.schedule.failed(error), now)
 
+    def refused(
+        self, error: AttemptError, *, now: datetime, delay: timedelta, max_attempts: int
+    ) -> RecordingFinalize:
+        """Count an attempt that fails at once: claimed and failed in one step, ``Quarantined`` when it was the last."""
+        schedule = self.schedule.claimed(now=now, delay=delay).failed(error)
+        last = schedule.exhausted(max_attempts)
+        return self._next(FinalizeStatus.QUARANTINED if last else FinalizeStatus.PENDING, schedule, now)
+
     def deferred(self, *, until: datetime, now: datetime) -> RecordingFinalize:
         """Wait without counting."""
         return self._next(FinalizeStatus.PENDING, self.schedule.deferred(until=until), now)

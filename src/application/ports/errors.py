@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 class PortError(Exception):
-    """Base of what a port raises on purpose; ``code`` is stable and free of personal data and secrets."""
+    """Base of what a port raises on purpose.
+
+    ``code`` is stable, the message is a sentence for people; neither holds personal data, addresses or secrets.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
