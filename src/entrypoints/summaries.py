@@ -1,0 +1,88 @@
+"""What commands show, as plain facts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from ..adapters.postgres.lock_holder import LockHolder
+from ..application.cycle_report import CycleEnd, CycleReport, Outcome
+from ..application.requeue_provisions import RequeueReport
+from .bootstrap import Application
+from .neighbour import last_successes
+from .output import Fact, Facts
+
+CYCLE_ENDS: Final[Mapping[CycleEnd, str]] = {
+    CycleEnd.COMPLETED: "no due row is left",
+    CycleEnd.OUT_OF_TIME: "the time is over, the rest is for the next cycle",
+    CycleEnd.SKIPPED: "skipped, another runner holds the lock",
+    CycleEnd.STOPPED: "stopped on request",
+    CycleEnd.LOCK_LOST: "ended early, the lock is no longer known to be held",
+    CycleEnd.ABORTED: "ended early, it could not go on",
+}
+
+_ALWAYS_COUNTED: Final = (
+    Outcome.PROVISIONED,
+    Outcome.RETRIED,
+    Outcome.FAILED,
+    Outcome.SKIPPED,
+    Outcome.ROLLED_BACK,
+)
+
+
+def cycle_facts(report: CycleReport, *, dry_run: bool) -> Facts:
+    """What one cycle came to."""
+    counts = dict.fromkeys(_ALWAYS_COUNTED, 0) | dict(report.counts)
+    return {
+        "job": report.cycle.job,
+        "job_run_id": str(report.cycle.run_id),
+        "dry_run": dry_run,
+        "as_of": report.cycle.as_of.isoformat(),
+        "end": report.end.value,
+        **{outcome.value: count for outcome, count in counts.items()},
+        "duration_ms": round(report.duration.total_seconds() * 1000),
+        "error_code": report.error_code,
+    }
+
+
+def requeue_rows(report: RequeueReport) -> list[Facts]:
+    """One row for each id: whether it starts over, or why not."""
+    requeued: list[Facts] = [{"id": str(id_), "requeued": True, "reason": None} for id_ in report.requeued]
+    refused: list[Facts] = [
+        {"id": str(id_), "requeued": False, "reason": reason} for id_, reason in report.refused.items()
+    ]
+    return requeued + refused
+
+
+async def status_facts(application: Application) -> dict[str, Facts]:
+    """The state of every job by its name."""
+    port = application.settings.http_port
+    successes: Mapping[str, datetime] = await asyncio.to_thread(last_successes, port) if port else {}
+    facts: dict[str, Facts] = {}
+    for job in application.jobs:
+        backlog = await application.backlog()
+        oldest = backlog.oldest_created_at
+        age = None if oldest is None else application.clock.now() - oldest
+        last_success = successes.get(job)
+        facts[job] = {
+            "job": job,
+            "failed": backlog.failed,
+            "due": backlog.due,
+            "waiting": backlog.waiting,
+            "poison": backlog.poison,
+            "oldest_age_seconds": 0 if age is None else round(age.total_seconds()),
+            "last_success": None if last_success is None else last_success.isoformat(),
+            **_holder_facts(await application.database.lock_holder(job)),
+        }
+    return facts
+
+
+def _holder_facts(holder: LockHolder | None) -> dict[str, Fact]:
+    confirmed = None if holder is None else holder.confirmed_at
+    return {
+        "lock_holder_pid": None if holder is None else holder.pid,
+        "lock_holder_address": None if holder is None else holder.client_address,
+        "lock_confirmed_at": None if confirmed is None else confirmed.isoformat(),
+    }
