@@ -1,0 +1,1 @@
+"""Scripts that measure: each prints ratios against a limit measured in the same run."""
