@@ -34,8 +34,8 @@ async def connection_pool(
 ) -> AsyncGenerator[Pool]:
     """A pool of at most ``size`` connections to ``database_url``, closed with the context.
 
-    Who finds none free waits for ``checkout_timeout`` seconds. Connects when first needed, so it can be opened before the
-    database is up. Options in the URL win over ours.
+    Who finds none free waits for ``checkout_timeout`` seconds. Connects when first needed, so it can be opened before
+    the database is up. Options in the URL win over ours.
     """
     pool: AsyncConnectionPool[BoundedConnection] = AsyncConnectionPool(
         pooled_conninfo(database_url),

@@ -114,7 +114,8 @@ _WRITE: Final[LiteralString] = """
     insert into messenger.outbox_messages (event_id, topic, message_key, aggregate_type, aggregate_id, event_type,
         contract_version, payload, headers, occurred_at)
     select %(event_id)s::uuid, %(topic)s::text, %(message_key)s::text, %(aggregate_type)s::text,
-        %(aggregate_id)s::text, %(event_type)s::text, %(contract_version)s::int, %(payload)s::jsonb, %(headers)s::jsonb, %(occurred_at)s::timestamptz
+        %(aggregate_id)s::text, %(event_type)s::text, %(contract_version)s::int, %(payload)s::jsonb,
+        %(headers)s::jsonb, %(occurred_at)s::timestamptz
     from ready where %(event_id)s::uuid is not null
 )
 update messenger.deal_chat_provisions p

@@ -1,0 +1,1 @@
+"""Recordings in S3-compatible storage, through minio's client."""
