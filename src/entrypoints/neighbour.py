@@ -19,7 +19,7 @@ def last_successes(port: int) -> Mapping[str, datetime]:
 
     Blocks its thread for a second at most, unless the worker drips its answer.
     """
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({"http": "127.0.0.1:9"}))
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with direct.open(f"http://127.0.0.1:{port}/metrics", timeout=_TIMEOUT) as answer:
             families = list(text_string_to_metric_families(answer.read().decode()))
