@@ -28,7 +28,7 @@ def benchmark_server(settings: Mapping[str, str] | None = None) -> Iterator[Post
     """A running server with the schema and the functions of the baselines."""
     with (
         tempfile.TemporaryDirectory(prefix="messenger-jobs-benchmark-") as folder,
-        PostgresServer(Path(folder), settings=SETTINGS | dict(settings or {})) as server,
+        PostgresServer(Path(folder), temporary=True, settings=SETTINGS | dict(settings or {})) as server,
     ):
         migrate(server.url())
         with psycopg.connect(server.url(), autocommit=True) as connection:

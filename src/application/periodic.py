@@ -29,9 +29,8 @@ async def run_periodically(
         return int((clock.monotonic() - started) // period)
 
     while not stop.requested:
-        tick = max(
-            tick, passed()
-        )  # the sleep may have taken far longer, as when the whole process was paused
+        # The sleep may have taken far longer, as when the whole process was paused.
+        tick = max(tick, passed())
         await work()
         if passed() <= tick:
             tick += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from uuid import UUID
 
 from attrs import frozen
@@ -12,14 +12,7 @@ from ..domain.errors import IllegalTransition
 from .ports.clock import Clock
 from .ports.errors import RowRolledBack
 from .ports.provisioning import ProvisioningStore
-
-
-@frozen(kw_only=True)
-class RequeueReport:
-    """Ids that start over, and the others with the reason why not."""
-
-    requeued: tuple[UUID, ...]
-    refused: Mapping[UUID, str]
+from .requeue_report import RequeueReport
 
 
 @frozen(kw_only=True)

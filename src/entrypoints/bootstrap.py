@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 from uuid import uuid4
 
@@ -12,24 +12,34 @@ from attrs import frozen
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from ..adapters.postgres.connection_pool import PooledConnections, connection_pool
+from ..adapters.postgres.finalization_store import PostgresFinalizationStore
 from ..adapters.postgres.provisioning_store import PostgresProvisioningStore
 from ..adapters.postgres.run_lock import PostgresRunLocks
 from ..adapters.system.clock import SystemClock
 from ..adapters.telemetry.backlog_metrics import ProvisioningBacklogMetrics
 from ..adapters.telemetry.combined_telemetry import CombinedTelemetry
 from ..adapters.telemetry.cycle_metrics import CycleMetrics
+from ..adapters.telemetry.finalization_backlog_metrics import FinalizationBacklogMetrics
 from ..adapters.telemetry.structured_log import StructuredLog
+from ..application.announce_recording import Announcer
 from ..application.chat_provision_retry import CHAT_PROVISION_RETRY, ChatProvisionRetry
 from ..application.cycle_report import CycleReport
+from ..application.finalize_uploaded_recording import FinalizeUploadedRecording
+from ..application.open_finalization import OpenFinalization
 from ..application.options import JobOptions
 from ..application.ports.clock import Clock
 from ..application.ports.entropy import NewId, Spread
+from ..application.ports.finalization import FinalizationBacklog, FinalizationStore
 from ..application.ports.provisioning import ProvisioningBacklog, ProvisioningStore
+from ..application.ports.recording_storage import RecordingStorage
 from ..application.ports.run_lock import RunLocks
 from ..application.ports.telemetry import Telemetry
 from ..application.provision_deal_chat import ProvisionDealChat
+from ..application.recording_finalize_retry import RECORDING_FINALIZE_RETRY, RecordingFinalizeRetry
 from ..application.rehearsal import RehearsableJob, Rehearsal, UncontendedRunLocks
+from ..application.requeue_finalizations import RequeueFinalizations
 from ..application.requeue_provisions import RequeueProvisions
+from ..application.requeue_report import Requeue
 from ..application.run_cycle import run_cycle
 from ..application.stop_signal import StopSignal
 from .database import Database, PostgresDatabase
@@ -37,7 +47,8 @@ from .settings import Settings
 
 Candidate = TypeVar("Candidate")
 
-JOB_NAMES = (CHAT_PROVISION_RETRY,)
+JOB_NAMES = (CHAT_PROVISION_RETRY, RECORDING_FINALIZE_RETRY)
+"""All there are; which of them there are with given settings, says `job_names`."""
 
 _SPARE_CONNECTIONS = 2  # for probes, scrapes and commands while every lane has one
 
@@ -50,6 +61,17 @@ class ScheduledJob:
     options: JobOptions
     run: Callable[[StopSignal], Awaitable[CycleReport]]
     rehearse: Callable[[StopSignal], Awaitable[CycleReport]]
+    requeue: Requeue
+
+
+@frozen(kw_only=True)
+class Recordings:
+    """What there is for recordings, where they are enabled."""
+
+    store: FinalizationStore
+    open_finalization: OpenFinalization
+    finalize_uploaded: FinalizeUploadedRecording
+    backlog_metrics: FinalizationBacklogMetrics
 
 
 @frozen(kw_only=True)
@@ -61,10 +83,10 @@ class Application:
     registry: CollectorRegistry
     database: Database
     jobs: Mapping[str, ScheduledJob]
-    requeue: RequeueProvisions
     backlog_metrics: ProvisioningBacklogMetrics
     store: ProvisioningStore
     provisioning: ProvisionDealChat
+    recordings: Recordings | None
 
     async def backlog(self) -> ProvisioningBacklog:
         """Count the chat backlog now, and show it in the metrics."""
@@ -72,6 +94,26 @@ class Application:
         backlog = await self.store.backlog(as_of=as_of, rules=self.settings.chat_provision_retry.rules)
         self.backlog_metrics.measured(backlog, as_of=as_of)
         return backlog
+
+    async def recordings_backlog(self) -> FinalizationBacklog | None:
+        """Count the recordings' backlog now, and show it in the metrics; None where recordings are not enabled."""
+        if self.recordings is None:
+            return None
+        as_of = self.clock.now()
+        backlog = await self.recordings.store.backlog(as_of=as_of)
+        self.recordings.backlog_metrics.measured(backlog, as_of=as_of)
+        return backlog
+
+    def unmeasured(self) -> None:
+        """Show in the metrics that no backlog could be counted."""
+        self.backlog_metrics.unknown()
+        if self.recordings is not None:
+            self.recordings.backlog_metrics.unknown()
+
+
+def job_names(settings: Settings) -> tuple[str, ...]:
+    """The jobs that there are with these settings."""
+    return JOB_NAMES if settings.recordings_enabled else (CHAT_PROVISION_RETRY,)
 
 
 @asynccontextmanager
@@ -82,6 +124,8 @@ async def bootstrap(
     telemetry: Telemetry | None = None,
     locks: RunLocks | None = None,
     store: ProvisioningStore | None = None,
+    finalizations: FinalizationStore | None = None,
+    storage: RecordingStorage | None = None,
     database: Database | None = None,
     new_id: NewId = uuid4,
     spread: Spread = random.random,
@@ -98,15 +142,17 @@ async def bootstrap(
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
         if telemetry is None:
-            telemetry = CombinedTelemetry(StructuredLog(), CycleMetrics(registry, JOB_NAMES))
-        if store is None or database is None:
-            pool = connection_pool(settings.database_url, size=chat.concurrency + _SPARE_CONNECTIONS)
+            telemetry = CombinedTelemetry(StructuredLog(), CycleMetrics(registry, job_names(settings)))
+        enabled = settings.recordings_enabled
+        if store is None or database is None or (enabled and finalizations is None):
+            pool = connection_pool(settings.database_url, size=_connections_needed(settings))
             connections = PooledConnections(await resources.enter_async_context(pool))
             lock_connections = connections
             if settings.lock_database_url is not None:
                 pool = connection_pool(settings.lock_database_url, size=1)
                 lock_connections = PooledConnections(await resources.enter_async_context(pool))
             store = store or PostgresProvisioningStore(connections)
+            finalizations = finalizations or PostgresFinalizationStore(connections)
             database = database or PostgresDatabase(
                 database_url=settings.database_url,
                 lock_url=settings.lock_url,
@@ -114,31 +160,97 @@ async def bootstrap(
                 lock_connections=lock_connections,
             )
         provisioning = ProvisionDealChat(clock=clock, new_id=new_id, spread=spread, rules=chat.rules)
-        chat_job = _scheduled(
-            ChatProvisionRetry(store=store, provisioning=provisioning),
-            options=chat,
-            locks=locks or PostgresRunLocks(database_url=settings.lock_url, ttl=chat.lock_ttl, clock=clock),
-            clock=clock,
-            telemetry=telemetry,
-            new_id=new_id,
-        )
+        jobs = [
+            _scheduled(
+                ChatProvisionRetry(store=store, provisioning=provisioning),
+                options=chat,
+                requeue=RequeueProvisions(store=store, clock=clock, rules=chat.rules),
+                locks=locks or _run_locks(settings, chat, clock),
+                clock=clock,
+                telemetry=telemetry,
+                new_id=new_id,
+            )
+        ]
+        recordings = None
+        if enabled:
+            assert finalizations is not None
+            if storage is None:
+                storage = await resources.enter_async_context(_recording_storage(settings))
+            options = settings.recording_finalize_retry
+            announcer = Announcer(clock=clock, new_id=new_id)
+            recordings = Recordings(
+                store=finalizations,
+                open_finalization=OpenFinalization(store=finalizations, clock=clock, new_id=new_id),
+                finalize_uploaded=FinalizeUploadedRecording(
+                    store=finalizations, announcer=announcer, clock=clock
+                ),
+                backlog_metrics=FinalizationBacklogMetrics(registry),
+            )
+            job = RecordingFinalizeRetry(
+                store=finalizations,
+                storage=storage,
+                announcer=announcer,
+                clock=clock,
+                spread=spread,
+                rules=options.rules,
+                telemetry=telemetry,
+            )
+            jobs.append(
+                _scheduled(
+                    job,
+                    options=options,
+                    requeue=RequeueFinalizations(store=finalizations, clock=clock),
+                    locks=locks or _run_locks(settings, options, clock),
+                    clock=clock,
+                    telemetry=telemetry,
+                    new_id=new_id,
+                )
+            )
         yield Application(
             settings=settings,
             clock=clock,
             registry=registry,
             database=database,
-            jobs={job.name: job for job in (chat_job,)},
-            requeue=RequeueProvisions(store=store, clock=clock, rules=chat.rules),
+            jobs={job.name: job for job in jobs},
             backlog_metrics=ProvisioningBacklogMetrics(registry),
             store=store,
             provisioning=provisioning,
+            recordings=recordings,
         )
+
+
+def _connections_needed(settings: Settings) -> int:
+    lanes = settings.chat_provision_retry.concurrency
+    if settings.recordings_enabled:
+        lanes += settings.recording_finalize_retry.concurrency
+    return lanes + _SPARE_CONNECTIONS
+
+
+def _run_locks(settings: Settings, options: JobOptions, clock: Clock) -> RunLocks:
+    return PostgresRunLocks(database_url=settings.lock_url, ttl=options.lock_ttl, clock=clock)
+
+
+def _recording_storage(settings: Settings) -> AbstractAsyncContextManager[RecordingStorage]:
+    from ..adapters.s3.recording_storage import S3RecordingStorage  # noqa: PLC0415 - takes long to import
+
+    options = settings.recording_finalize_retry
+    return S3RecordingStorage(
+        endpoint=settings.s3_endpoint or "",
+        access_key=settings.s3_access_key or "",
+        secret_key=settings.s3_secret_key or "",
+        region=settings.s3_region,
+        bucket=settings.s3_bucket_call_recordings or "",
+        secure=settings.s3_secure,
+        threads=options.concurrency,
+        storage_timeout=options.storage_timeout,
+    )
 
 
 def _scheduled(
     job: RehearsableJob[Candidate],
     *,
     options: JobOptions,
+    requeue: Requeue,
     locks: RunLocks,
     clock: Clock,
     telemetry: Telemetry,
@@ -166,4 +278,4 @@ def _scheduled(
             stop=stop,
         )
 
-    return ScheduledJob(name=job.name, options=options, run=run, rehearse=rehearse)
+    return ScheduledJob(name=job.name, options=options, run=run, rehearse=rehearse, requeue=requeue)

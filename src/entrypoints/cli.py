@@ -21,13 +21,13 @@ from typer.core import TyperGroup
 from ..adapters.postgres.migrations import migrate as apply_migrations
 from ..adapters.telemetry.logging import LogFormat, configure_logging
 from ..application.cycle_report import CycleEnd, CycleReport
-from ..application.requeue_provisions import RequeueReport
+from ..application.requeue_report import RequeueReport
 from ..application.stop_signal import StopSignal
 from . import event_loop
-from .bootstrap import JOB_NAMES, Application, bootstrap
+from .bootstrap import JOB_NAMES, Application, bootstrap, job_names
 from .failures import Failure, WrongUsage, tell, told_in_one_sentence
 from .output import show_each, show_facts, show_rows
-from .settings import Settings, likely_typos, load_settings
+from .settings import Settings, likely_typos, load_settings, variable
 from .signals import stopping_on_signals
 from .summaries import CYCLE_ENDS, cycle_facts, requeue_rows, status_facts
 from .worker import run_worker
@@ -61,7 +61,7 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="messenger-jobs",
     cls=_Commands,
-    help="Finishes deal chats that got stuck. Settings are environment variables, MESSENGER_...",
+    help="Finishes deal chats that got stuck. Its settings are environment variables, such as MESSENGER_DATABASE_URL.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -125,7 +125,8 @@ def worker(
     """Run the periodic jobs until SIGTERM or SIGINT; a second signal stops at once."""
     # A worker's only output are its logs.
     with _command(context, config, debug=debug, log_format="json" if as_json else None) as command:
-        names = [_known(name) for name in dict.fromkeys(job or JOB_NAMES)]
+        available = job_names(command.settings)
+        names = [_known(name, command.settings) for name in dict.fromkeys(job or available)]
         command.run_stoppably(lambda application, stop: run_worker(application, names, stop))
 
 
@@ -147,7 +148,7 @@ def run_once(
         return await (scheduled.rehearse(stop) if dry_run else scheduled.run(stop))
 
     with _command(context, config, debug=debug) as command:
-        name = _known(job)
+        name = _known(job, command.settings)
         report = command.run_stoppably(cycle)
         facts = cycle_facts(report, dry_run=dry_run)
         show_facts(f"{name}: {CYCLE_ENDS[report.end]}", facts, as_json=as_json)
@@ -163,7 +164,7 @@ def migrate(
     with _command(context, config, debug=debug) as command:
         applied = apply_migrations(command.settings.database_url)
         show_rows(
-            f"{len(applied)} migrations applied",
+            f"migrations applied: {len(applied)}",
             ("migration",),
             [{"migration": migration} for migration in applied],
             as_json=as_json,
@@ -183,7 +184,10 @@ def status(
 def requeue(
     context: typer.Context,
     job: JobName,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of provisions.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Ids of provisions, of finalizations, or of recordings."),
+    ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="All rows whose attempts are used up.")] = False,
     error: Annotated[
@@ -198,12 +202,13 @@ def requeue(
     """Let automatic retries start over: no attempts made, due now."""
 
     async def requeued(application: Application) -> RequeueReport:
+        rows_of = application.jobs[name].requeue
         if everything:
-            return await application.requeue.poison(error=error, dry_run=dry_run)
-        return await application.requeue.rows(rows, dry_run=dry_run)
+            return await rows_of.poison(error=error, dry_run=dry_run)
+        return await rows_of.rows(rows, dry_run=dry_run)
 
     with _command(context, config, debug=debug) as command:
-        name = _known(job)
+        name = _known(job, command.settings)
         if everything == bool(ids):
             raise WrongUsage("requeue needs either ids or --all")
         if error is not None and not everything:
@@ -211,7 +216,7 @@ def requeue(
         rows = [_id(text) for text in ids or ()]
         report = command.run(requeued)
         show_rows(
-            f"{name}: {len(report.requeued)} {'would start' if dry_run else 'start'} over",
+            f"{name}: rows that {'would start' if dry_run else 'start'} over: {len(report.requeued)}",
             ("id", "requeued", "reason"),
             requeue_rows(report),
             as_json=as_json,
@@ -236,10 +241,13 @@ def main() -> None:
     app()
 
 
-def _known(job: str) -> str:
-    if job not in JOB_NAMES:
-        raise WrongUsage(f"there is no job {job}; the jobs are: {', '.join(JOB_NAMES)}")
-    return job
+def _known(job: str, settings: Settings) -> str:
+    available = job_names(settings)
+    if job in available:
+        return job
+    if job in JOB_NAMES:
+        raise WrongUsage(f"{job} runs only where {variable('recordings_enabled')} is true")
+    raise WrongUsage(f"there is no job {job}; the jobs are: {', '.join(available)}")
 
 
 def _id(text: str) -> UUID:

@@ -35,7 +35,7 @@ def show_rows(title: str, columns: Sequence[str], rows: Sequence[Facts], *, as_j
     table = Table(*columns)
     for row in rows:
         table.add_row(*(Text(_text(row[column])) for column in columns))
-    _print(title, table)
+    _print(title, table if rows else None)
 
 
 def show_each(titled: Mapping[str, Facts], *, as_json: bool) -> None:
@@ -51,12 +51,13 @@ def _text(fact: Fact) -> str:
     return "-" if fact is None else json.dumps(fact) if isinstance(fact, bool) else str(fact)
 
 
-def _print(title: str, table: Table) -> None:
+def _print(title: str, table: Table | None) -> None:
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = _WIDE
     console.print(title)
-    console.print(table)
+    if table is not None:
+        console.print(table)
 
 
 def _print_json(facts: Facts | Sequence[Facts]) -> None:

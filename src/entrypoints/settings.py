@@ -16,7 +16,12 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from ..adapters.telemetry.logging import LogFormat, LogLevel
-from ..application.options import ChatProvisionRetryOptions, InvalidOptions, JobOptions
+from ..application.options import (
+    ChatProvisionRetryOptions,
+    InvalidOptions,
+    JobOptions,
+    RecordingFinalizeRetryOptions,
+)
 from .durations import parse_duration
 
 PREFIX: Final = "MESSENGER"
@@ -126,6 +131,28 @@ def _database_url(text: str) -> Secret:
     return Secret(text)
 
 
+def _yes_or_no(text: str) -> bool:
+    match text.lower():
+        case "true" | "yes" | "on" | "1":
+            return True
+        case "false" | "no" | "off" | "0":
+            return False
+        case _:
+            raise ValueError("must be true or false")
+
+
+def _endpoint(text: str) -> str:
+    if not re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", text):
+        raise ValueError(f"must be host or host:port; {PREFIX}_S3_SECURE says whether it speaks TLS")
+    return text
+
+
+def _bucket(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", text):
+        raise ValueError("must be a bucket's name: 3 to 63 lower-case letters, digits, dots and hyphens")
+    return text
+
+
 _PARSERS: Final[Mapping[type, Callable[[str], object]]] = {
     timedelta: parse_duration,
     int: _whole_number,
@@ -143,12 +170,28 @@ class Settings:
     log_format: LogFormat | None = setting(_log_format, default=None)
     log_level: LogLevel = setting(_log_level, default="info")
     shutdown_grace: timedelta = setting(parse_duration, default=timedelta(seconds=30))
+    recordings_enabled: bool = setting(_yes_or_no, default=False)
+    s3_endpoint: str | None = setting(_endpoint, default=None)
+    s3_access_key: Secret | None = setting(Secret, default=None)
+    s3_secret_key: Secret | None = setting(Secret, default=None)
+    s3_region: str = setting(str, default="us-east-1")
+    s3_secure: bool = setting(_yes_or_no, default=True)
+    s3_bucket_call_recordings: str | None = setting(_bucket, default=None)
     chat_provision_retry: ChatProvisionRetryOptions = job_options(ChatProvisionRetryOptions)
+    recording_finalize_retry: RecordingFinalizeRetryOptions = job_options(RecordingFinalizeRetryOptions)
 
     @property
     def lock_url(self) -> Secret:
         """Where the run locks are."""
         return self.lock_database_url or self.database_url
+
+
+_NEEDED_FOR_RECORDINGS: Final = (
+    "s3_endpoint",
+    "s3_access_key",
+    "s3_secret_key",
+    "s3_bucket_call_recordings",
+)
 
 
 def load_settings(variables: Mapping[str, str], config_file: Path | None = None) -> Settings:
@@ -168,6 +211,10 @@ def load_settings(variables: Mapping[str, str], config_file: Path | None = None)
         values[field.name] = (
             _options(field.name, value, problems) if hasattr(value, "options_class") else value
         )
+    if values["recordings_enabled"] is True:
+        for name in _NEEDED_FOR_RECORDINGS:
+            if values[name] is None:
+                problems[variable(name)] = f"is not set; {variable('recordings_enabled')} needs it"
     if problems:
         raise InvalidSettings(problems)
     return cast("Callable[..., Settings]", Settings)(**values)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Final
 
 from ..adapters.postgres.lock_holder import LockHolder
+from ..application.chat_provision_retry import CHAT_PROVISION_RETRY
 from ..application.cycle_report import CycleEnd, CycleReport, Outcome
-from ..application.requeue_provisions import RequeueReport
+from ..application.recording_finalize_retry import RECORDING_FINALIZE_RETRY
+from ..application.requeue_report import RequeueReport
 from .bootstrap import Application
 from .neighbour import last_successes
 from .output import Fact, Facts
@@ -23,18 +25,20 @@ CYCLE_ENDS: Final[Mapping[CycleEnd, str]] = {
     CycleEnd.ABORTED: "ended early, it could not go on",
 }
 
-_ALWAYS_COUNTED: Final = (
-    Outcome.PROVISIONED,
-    Outcome.RETRIED,
-    Outcome.FAILED,
-    Outcome.SKIPPED,
-    Outcome.ROLLED_BACK,
-)
+_ALWAYS_COUNTED: Final[Mapping[str, tuple[Outcome, ...]]] = {
+    CHAT_PROVISION_RETRY: (Outcome.PROVISIONED, Outcome.RETRIED, Outcome.FAILED),
+    RECORDING_FINALIZE_RETRY: (
+        *(Outcome.RECONCILED, Outcome.REPUBLISHED, Outcome.CLOSED, Outcome.DEFERRED),
+        *(Outcome.RETRIED, Outcome.RELEASED, Outcome.FAILED, Outcome.QUARANTINED),
+    ),
+}
+_OF_EVERY_JOB: Final = (Outcome.SKIPPED, Outcome.ROLLED_BACK)
 
 
 def cycle_facts(report: CycleReport, *, dry_run: bool) -> Facts:
     """What one cycle came to."""
-    counts = dict.fromkeys(_ALWAYS_COUNTED, 0) | dict(report.counts)
+    always = (*_ALWAYS_COUNTED.get(report.cycle.job, ()), *_OF_EVERY_JOB)
+    counts = dict.fromkeys(always, 0) | dict(report.counts)
     return {
         "job": report.cycle.job,
         "job_run_id": str(report.cycle.run_id),
@@ -62,21 +66,49 @@ async def status_facts(application: Application) -> dict[str, Facts]:
     successes: Mapping[str, datetime] = await asyncio.to_thread(last_successes, port) if port else {}
     facts: dict[str, Facts] = {}
     for job in application.jobs:
-        backlog = await application.backlog()
-        oldest = backlog.oldest_created_at
-        age = None if oldest is None else application.clock.now() - oldest
         last_success = successes.get(job)
         facts[job] = {
             "job": job,
-            "failed": backlog.failed,
-            "due": backlog.due,
-            "waiting": backlog.waiting,
-            "poison": backlog.poison,
-            "oldest_age_seconds": 0 if age is None else round(age.total_seconds()),
+            **(await _BACKLOG_FACTS[job](application)),
             "last_success": None if last_success is None else last_success.isoformat(),
             **_holder_facts(await application.database.lock_holder(job)),
         }
     return facts
+
+
+async def _provisioning_facts(application: Application) -> Facts:
+    backlog = await application.backlog()
+    return {
+        "failed": backlog.failed,
+        "due": backlog.due,
+        "waiting": backlog.waiting,
+        "poison": backlog.poison,
+        **_age_facts(application, backlog.oldest_created_at),
+    }
+
+
+async def _finalization_facts(application: Application) -> Facts:
+    backlog = await application.recordings_backlog()
+    if backlog is None:
+        return {}
+    return {
+        "pending": backlog.pending,
+        "due": backlog.due,
+        "waiting": backlog.pending - backlog.due,
+        "quarantined": backlog.quarantined,
+        **_age_facts(application, backlog.oldest_created_at),
+    }
+
+
+_BACKLOG_FACTS: Final[Mapping[str, Callable[[Application], Awaitable[Facts]]]] = {
+    CHAT_PROVISION_RETRY: _provisioning_facts,
+    RECORDING_FINALIZE_RETRY: _finalization_facts,
+}
+
+
+def _age_facts(application: Application, oldest: datetime | None) -> dict[str, Fact]:
+    age = None if oldest is None else application.clock.now() - oldest
+    return {"oldest_age_seconds": 0 if age is None else round(age.total_seconds())}
 
 
 def _holder_facts(holder: LockHolder | None) -> dict[str, Fact]:

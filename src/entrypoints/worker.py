@@ -79,12 +79,13 @@ async def _probes(application: Application, liveness: Liveness) -> AsyncGenerato
 
     async def measure() -> None:
         await application.backlog()
+        await application.recordings_backlog()
 
     probes = Probes(
         complaints=liveness.complaints,
         ready=application.database.ping,
         measure=measure,
-        unmeasured=application.backlog_metrics.unknown,
+        unmeasured=application.unmeasured,
         registry=application.registry,
     )
     async with serving_http(port, probes):

@@ -35,19 +35,24 @@ USER: Final = "postgres"
 _OTHER_SERVER_WAIT: Final = 5.0  # seconds for the server of an owner that was just killed to leave the folder
 _POLL: Final = 0.01  # seconds
 
-# Passes the names of signals from its standard input on to the server; at end of file, which is our end, it asks for a
-# fast shutdown.
+# Passes the names of signals from its standard input on to the server. At an end of file without any, our end, it asks
+# for a fast shutdown, and removes the folder that it was given, if any.
 _SUPERVISOR: Final = """
+abandoned=3 folder=$1
+shift
 exec 3<&0 </dev/null
 "$@" 3<&- &
 server=$!
 echo "$server"
-{ while read -r signal; do kill -s "$signal" "$server"; done; kill -s INT "$server"; } <&3 2>/dev/null &
+{
+    while read -r signal; do kill -s "$signal" "$server"; abandoned=0; done
+    kill -s INT "$server"
+    exit "$abandoned"
+} <&3 2>/dev/null &
 wait "$server"
-status=$?
 kill "$!" 2>/dev/null
 wait "$!"
-exit "$status"
+if [ "$?" = "$abandoned" ] && [ -n "$folder" ]; then rm -rf "$folder"; fi
 """
 
 
@@ -62,7 +67,8 @@ class PostgresServer:
     `folder` gets ``data/``, ``password`` and ``server.log``. It is made when missing, else it must be empty or an
     earlier server's; for root it must be one that ``nobody`` can reach, as a ``tempfile.TemporaryDirectory()`` is.
     `settings` are server settings by name, such as ``{"max_connections": "200"}``.
-    Without a `port` a free one is chosen.
+    Without a `port` a free one is chosen. A `temporary` folder is removed when this process ends without `stop`, as
+    when it is killed; in any other case that is for whoever made the folder.
 
     Every method blocks its thread, its time limit is in seconds, and it is not for several threads at once.
     """
@@ -71,6 +77,7 @@ class PostgresServer:
     programs: Path = field(factory=embedded_programs)
     settings: Mapping[str, str] = field(factory=dict[str, str], kw_only=True)
     port: int | None = field(default=None, kw_only=True)
+    temporary: bool = field(default=False, kw_only=True)
     _supervisor: subprocess.Popen[str] | None = field(default=None, init=False)
 
     @property
@@ -168,24 +175,17 @@ class PostgresServer:
         )
 
     def _create_database(self, programs: Path, timeout: float) -> None:
-        unfinished = (
-            self.folder / "data.unfinished"
-        )  # renamed when complete: a killed initdb leaves half a database
+        # Renamed when it is complete: an initdb that is killed leaves half a database.
+        unfinished = self.folder / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
+        authentication = (
+            f"--username={USER}",
+            f"--pwfile={self.folder / 'password'}",
+            "--auth=scram-sha-256",
+        )
+        storage = ("--encoding=UTF8", "--locale=C", "--data-checksums", "--no-sync")
         initdb = self._spawn(
-            *(
-                f"{programs / 'initdb'}",
-                f"--pgdata={unfinished}",
-                f"--username={USER}",
-                "--auth=scram-sha-256",
-            ),
-            *(
-                f"--pwfile={self.folder / 'password'}",
-                "--encoding=UTF8",
-                "--locale=C",
-                "--data-checksums",
-                "--no-sync",
-            ),
+            *(f"{programs / 'initdb'}", f"--pgdata={unfinished}", *authentication, *storage),
             stderr=subprocess.PIPE,
         )
         try:
@@ -209,8 +209,9 @@ class PostgresServer:
         settings = [f"--{name}={value}" for name, value in {**ours, **self.settings}.items()]
         with (self.folder / "server.log").open("a+") as log:
             log_start = log.seek(0, os.SEEK_END)
+            abandoned = str(self.folder) if self.temporary else ""
             command = [f"{programs / 'postgres'}", "-D", f"{self.folder / 'data'}", *settings]
-            self._supervisor = self._spawn("sh", "-c", _SUPERVISOR, "sh", *command, stderr=log)
+            self._supervisor = self._spawn("sh", "-c", _SUPERVISOR, "sh", abandoned, *command, stderr=log)
             try:
                 # The shell's first and only line.
                 process_id = cast("IO[str]", self._supervisor.stdout).readline().strip()

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from ...application.chat_provision_retry import CHAT_PROVISION_RETRY
 from ...application.cycle_report import AttemptReport, Cycle, CycleEnd, CycleReport, Outcome
 from ...application.ports.errors import PortError
+from ...application.recording_finalize_retry import RECORDING_FINALIZE_RETRY
 
 _DURATIONS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 180.0, 300.0)
 _SUCCESSES: Final = (CycleEnd.COMPLETED, CycleEnd.OUT_OF_TIME)
@@ -57,6 +58,26 @@ class CycleMetrics:
             (CHAT_PROVISION_RETRY, Outcome.FAILED): Counter(
                 "messenger_chat_provision_poison_total",
                 "Provisions whose attempts are used up.",
+                registry=registry,
+            ),
+            (RECORDING_FINALIZE_RETRY, Outcome.RECONCILED): Counter(
+                "messenger_recording_finalize_reconciled_total",
+                "Recordings made available with the file found in storage.",
+                registry=registry,
+            ),
+            (RECORDING_FINALIZE_RETRY, Outcome.FAILED): Counter(
+                "messenger_recording_finalize_failed_total",
+                "Recordings declared lost, because storage has no file.",
+                registry=registry,
+            ),
+            (RECORDING_FINALIZE_RETRY, Outcome.REPUBLISHED): Counter(
+                "messenger_recording_finalize_republished_total",
+                "Available recordings that were announced late.",
+                registry=registry,
+            ),
+            (RECORDING_FINALIZE_RETRY, Outcome.QUARANTINED): Counter(
+                "messenger_recording_finalize_quarantined_total",
+                "Finalizations that wait for an operator.",
                 registry=registry,
             ),
         }

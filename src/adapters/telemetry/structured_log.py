@@ -13,6 +13,8 @@ from structlog.typing import FilteringBoundLogger
 from ...application.chat_provision_retry import CHAT_PROVISION_RETRY
 from ...application.cycle_report import AttemptReport, Cycle, CycleEnd, CycleReport, Outcome
 from ...application.ports.errors import DatabaseUnavailable, PortError
+from ...application.recording_finalize_retry import RECORDING_FINALIZE_RETRY
+from ...domain.call_recording import FailureReason
 from .frames import frames
 
 _ATTEMPTS: Final[Mapping[str, Mapping[Outcome, tuple[int, str]]]] = {
@@ -21,9 +23,28 @@ _ATTEMPTS: Final[Mapping[str, Mapping[Outcome, tuple[int, str]]]] = {
         Outcome.RETRIED: (WARNING, "provision retry"),
         Outcome.FAILED: (ERROR, "provision failed"),
     },
+    RECORDING_FINALIZE_RETRY: {
+        Outcome.RECONCILED: (INFO, "recording reconciled"),
+        Outcome.REPUBLISHED: (INFO, "recording republished"),
+        Outcome.RETRIED: (WARNING, "recording retry"),
+        Outcome.FAILED: (ERROR, "recording failed"),
+        Outcome.DEFERRED: (DEBUG, "recording deferred"),
+        Outcome.QUARANTINED: (ERROR, "recording quarantined"),
+    },
 }
 _ALWAYS_COUNTED: Final[Mapping[str, tuple[Outcome, ...]]] = {
     CHAT_PROVISION_RETRY: (Outcome.PROVISIONED, Outcome.RETRIED, Outcome.FAILED),
+    RECORDING_FINALIZE_RETRY: (
+        Outcome.RECONCILED,
+        Outcome.REPUBLISHED,
+        Outcome.FAILED,
+        Outcome.QUARANTINED,
+    ),
+}
+_MORE_FIELDS: Final[Mapping[tuple[str, Outcome], Mapping[str, object]]] = {
+    (CHAT_PROVISION_RETRY, Outcome.FAILED): {"poison": True},
+    (RECORDING_FINALIZE_RETRY, Outcome.FAILED): {"failure_reason": FailureReason.TIMEOUT.value},
+    (RECORDING_FINALIZE_RETRY, Outcome.QUARANTINED): {"poison": True},
 }
 
 
@@ -58,13 +79,12 @@ class StructuredLog:
         self._line(INFO, "batch claimed", cycle, rows=rows)
 
     def attempted(self, cycle: Cycle, report: AttemptReport) -> None:
-        """``chat provisioned``, ``provision retry`` or ``provision failed``; what needs no line is at debug level."""
+        """The job's line for the outcome, as ``chat provisioned``; what needs no line is at debug level."""
         level, event = _ATTEMPTS.get(cycle.job, {}).get(
             report.outcome, (DEBUG, f"row {report.outcome.value}")
         )
         fields: dict[str, object] = {name: str(id) for name, id in report.subject.items()}
-        if report.outcome is Outcome.FAILED:
-            fields["poison"] = True
+        fields |= _MORE_FIELDS.get((cycle.job, report.outcome), {})
         if report.attempts is not None:
             fields["attempts"] = report.attempts
         if report.error_code is not None:

@@ -86,7 +86,7 @@ async def play(*, deals: int, progress: Progress) -> DemoResult:
     begun = loop.time()
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="messenger-jobs-demo-"))
-        server = await stack.enter_async_context(serving(PostgresServer(Path(folder))))
+        server = await stack.enter_async_context(serving(PostgresServer(Path(folder), temporary=True)))
         url = server.url()
         await asyncio.to_thread(migrate, url)
         observer = await stack.enter_async_context(await AsyncConnection.connect(url, autocommit=True))
