@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool
@@ -28,6 +28,7 @@ def _pool(url: str) -> AsyncConnectionPool:
 
 async def _pgqueuer(url: str, rows: int) -> float:
     from pgqueuer import PgQueuer
+    from pgqueuer.queries import Queries
     from pgqueuer.types import QueueExecutionMode
 
     async with (
@@ -35,8 +36,9 @@ async def _pgqueuer(url: str, rows: int) -> float:
         _pool(url) as pool,
     ):
         queue = PgQueuer.from_psycopg_connection(connection)
-        if not await queue.qm.queries.schema_is_installed():
-            await queue.qm.queries.install()
+        queries = Queries(queue.connection)
+        if not await queries.schema_is_installed():
+            await queries.install()
 
         @queue.entrypoint("provision")
         async def provision(job: object) -> None:
@@ -44,7 +46,7 @@ async def _pgqueuer(url: str, rows: int) -> float:
             async with pool.connection() as worker:
                 await worker.execute(_WORK, prepare=True)
 
-        await queue.qm.queries.enqueue(["provision"] * rows, [None] * rows, [0] * rows)
+        await queries.enqueue(["provision"] * rows, [None] * rows, [0] * rows)
         started = time.perf_counter()
         await queue.qm.run(batch_size=100, mode=QueueExecutionMode.drain, max_concurrent_tasks=200)
         return time.perf_counter() - started
@@ -79,4 +81,4 @@ def rows_per_second(name: str, url: str, *, rows: int) -> float:
     return rows / run(RIVALS[name](url, rows))
 
 
-RIVALS: Final[dict[str, Callable]] = {"pgqueuer": _pgqueuer, "procrastinate": _procrastinate}
+RIVALS: Final[dict[str, Callable[[str, int], Coroutine[Any, Any, float]]]] = {"pgqueuer": _pgqueuer, "procrastinate": _procrastinate}

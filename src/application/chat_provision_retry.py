@@ -49,7 +49,7 @@ class ChatProvisionRetry:
 
     async def attempt(self, candidate: ProvisionSnapshot, cycle: Cycle) -> AttemptReport:
         """Make one attempt; all of it is committed when this returns, nothing when it raises."""
-        verdict = self.provisioning.decide(candidate)
+        verdict = self.provisioning.decide(candidate, not_before=cycle.as_of)
         message = self.provisioning.message(verdict, correlation_id=cycle.run_id)
         try:
             settled = await self.store.settle(
@@ -65,8 +65,7 @@ class ChatProvisionRetry:
 
     async def preview(self, candidate: ProvisionSnapshot, cycle: Cycle) -> AttemptReport:
         """What an attempt would report if nobody else interfered; writes nothing."""
-        del cycle
-        return report(self.provisioning.decide(candidate))
+        return report(self.provisioning.decide(candidate, not_before=cycle.as_of))
 
     async def _claim_and_attempt(self, candidate: ProvisionSnapshot, cycle: Cycle) -> AttemptReport:
         async with self.store.begin() as work:
@@ -76,6 +75,8 @@ class ChatProvisionRetry:
                     outcome=Outcome.SKIPPED,
                     subject={"deal_id": candidate.provision.deal_id},
                 )
-            verdict = await self.provisioning.within(work, seen, correlation_id=cycle.run_id)
+            verdict = await self.provisioning.within(
+                work, seen, correlation_id=cycle.run_id, not_before=cycle.as_of
+            )
             await work.commit()
         return report(verdict)

@@ -32,6 +32,5 @@ async def run_periodically(
         # The sleep may have taken far longer, as when the whole process was paused.
         tick = max(tick, passed())
         await work()
-        if passed() <= tick:
-            tick += 1
-            await stop.cut_short(clock.sleep(started + tick * period - clock.monotonic()))
+        tick += 1
+        await stop.cut_short(clock.sleep(started + tick * period - clock.monotonic()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
 from attrs import frozen
@@ -34,11 +35,15 @@ class ProvisionDealChat:
     spread: Spread
     rules: ProvisioningRules
 
-    def decide(self, seen: ProvisionSnapshot) -> Verdict:
-        """Decide one attempt, made now."""
+    def decide(self, seen: ProvisionSnapshot, *, not_before: datetime | None = None) -> Verdict:
+        """Decide one attempt, made now.
+
+        ``not_before`` is the time by which a cycle selected the row: a wall clock that was set back since must not
+        schedule the row into the same cycle again.
+        """
         return decide(
             seen,
-            now=self.clock.now(),
+            now=self._now(not_before),
             spread=self.spread(),
             rules=self.rules,
             new_id=self.new_id,
@@ -51,15 +56,20 @@ class ProvisionDealChat:
         return deal_chat_status_changed(verdict.event, event_id=self.new_id(), correlation_id=correlation_id)
 
     async def within(
-        self, work: ProvisioningUnit, seen: ProvisionSnapshot, *, correlation_id: UUID
+        self,
+        work: ProvisioningUnit,
+        seen: ProvisionSnapshot,
+        *,
+        correlation_id: UUID,
+        not_before: datetime | None = None,
     ) -> Verdict:
-        """Make the attempt in ``work``, whose row is locked; the caller commits.
+        """Make the attempt in ``work``, whose row is locked; the caller commits. ``not_before`` as in `decide`.
 
         A concurrent creator's chat is used; values that the database refuses count as a failed attempt, with the
         half-made chat undone by a savepoint. Raises `RowRolledBack` when the chat keeps changing underneath.
         """
         for _ in range(3):
-            verdict = self.decide(seen)
+            verdict = self.decide(seen, not_before=not_before)
             try:
                 async with work.savepoint():
                     settled = await work.settle(seen, verdict)
@@ -69,7 +79,7 @@ class ProvisionDealChat:
                 verdict = refuse(
                     seen.provision,
                     AttemptError("Postgres", rejection.code),
-                    now=self.clock.now(),
+                    now=self._now(not_before),
                     spread=self.spread(),
                     rules=self.rules,
                 )
@@ -81,6 +91,10 @@ class ProvisionDealChat:
                 return verdict
             seen = await work.refresh(seen)
         raise RowRolledBack("CHAT_CHANGING", "the deal's chat kept changing during the attempt")
+
+    def _now(self, not_before: datetime | None) -> datetime:
+        now = self.clock.now()
+        return now if not_before is None else max(now, not_before)
 
 
 def report(verdict: Verdict) -> AttemptReport:

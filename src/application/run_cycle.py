@@ -191,14 +191,21 @@ class _Run(Generic[Candidate]):
         except RowRolledBack as error:
             self._unreachable_in_a_row = 0
             self._rolled_back(error)
+        except asyncio.CancelledError as error:
+            if _asked_to_end():
+                raise
+            self._defect(error)  # a cancellation of the job's own making would end its lane unnoticed
         except Exception as error:  # noqa: BLE001 - one row's defect must not stop the others
-            self._unreachable_in_a_row = 0
-            self.counts[Outcome.ROLLED_BACK] += 1
-            self.telemetry.defect(self.cycle, error)
+            self._defect(error)
         else:
             self._unreachable_in_a_row = 0
             self.counts[report.outcome] += 1
             self.telemetry.attempted(self.cycle, report)
+
+    def _defect(self, error: BaseException) -> None:
+        self._unreachable_in_a_row = 0
+        self.counts[Outcome.ROLLED_BACK] += 1
+        self.telemetry.defect(self.cycle, error)
 
     def _rolled_back(self, error: PortError) -> None:
         self.counts[Outcome.ROLLED_BACK] += 1
@@ -229,3 +236,8 @@ class _Run(Generic[Candidate]):
             self.end = CycleEnd.LOCK_LOST
             self.telemetry.lock_lost(self.cycle)
         return False
+
+
+def _asked_to_end() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

@@ -87,8 +87,6 @@ class Locks:
         finally:
             stop_timer()
             del self._waits[owner]
-            if waiter in lock.waiters:
-                lock.waiters.remove(waiter)
 
     def release(self, key: Hashable) -> None:
         """Hand the lock to the first who still waits."""

@@ -28,7 +28,7 @@ class MemoryProvisioningStore:
     """See `ProvisioningStore`. Several stores may share a database, as processes do."""
 
     _database: MessengerDatabase
-    _switch: Switch = field(default=let_others_run, kw_only=True)
+    _switch: Switch = field(default=let_others_run, kw_only=True, alias="switch")
 
     async def candidates(
         self, *, as_of: datetime, after: Cursor | None, limit: int, rules: ProvisioningRules

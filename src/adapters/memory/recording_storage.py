@@ -22,7 +22,7 @@ LOOK: Final = "look at recording"
 class MemoryRecordingStorage:
     """See `RecordingStorage`. A `PortError` that the switch raises is a request, or an answer, that got lost."""
 
-    _switch: Switch = field(default=let_others_run, kw_only=True)
+    _switch: Switch = field(default=let_others_run, kw_only=True, alias="switch")
     fault: Evidence | None = field(default=None, init=False)
     """While it is set, the answer to everything."""
     looks: list[str] = field(factory=list[str], init=False)

@@ -72,7 +72,7 @@ class MemoryRunLocks:
 
     _server: RunLockServer
     _clock: Clock
-    _switch: Switch = field(default=let_others_run, kw_only=True)
+    _switch: Switch = field(default=let_others_run, kw_only=True, alias="switch")
 
     @asynccontextmanager
     async def try_acquire(self, name: str) -> AsyncGenerator[MemoryRunLease | None]:

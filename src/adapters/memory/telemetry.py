@@ -52,7 +52,7 @@ class MemoryTelemetry:
         self.calls.append("row_rolled_back")
         self.rollbacks.append(error)
 
-    def defect(self, cycle: Cycle, error: Exception) -> None:
+    def defect(self, cycle: Cycle, error: BaseException) -> None:
         """Remember."""
         del cycle
         self.calls.append("defect")

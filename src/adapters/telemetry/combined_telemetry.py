@@ -43,7 +43,7 @@ class CombinedTelemetry:
         """Pass on."""
         self._tell(lambda receiver: receiver.row_rolled_back(cycle, error))
 
-    def defect(self, cycle: Cycle, error: Exception) -> None:
+    def defect(self, cycle: Cycle, error: BaseException) -> None:
         """Pass on."""
         self._tell(lambda receiver: receiver.defect(cycle, error))
 

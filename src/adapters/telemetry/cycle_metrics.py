@@ -105,7 +105,7 @@ class CycleMetrics:
     def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
         """Nothing to count."""
 
-    def defect(self, cycle: Cycle, error: Exception) -> None:
+    def defect(self, cycle: Cycle, error: BaseException) -> None:
         """Nothing to count."""
 
     def configuration_fault(self, cycle: Cycle, error: PortError) -> None:

@@ -83,6 +83,8 @@ class StructuredLog:
         level, event = _ATTEMPTS.get(cycle.job, {}).get(
             report.outcome, (DEBUG, f"row {report.outcome.value}")
         )
+        if not self._log.is_enabled_for(level):  # asked for every row, and fields cost more than the question
+            return
         fields: dict[str, object] = {name: str(id) for name, id in report.subject.items()}
         fields |= _MORE_FIELDS.get((cycle.job, report.outcome), {})
         if report.attempts is not None:
@@ -96,7 +98,7 @@ class StructuredLog:
         known = isinstance(error, DatabaseUnavailable) and cycle.job in self._outages
         self._line(DEBUG if known else WARNING, "row rolled back", cycle, error_code=error.code)
 
-    def defect(self, cycle: Cycle, error: Exception) -> None:
+    def defect(self, cycle: Cycle, error: BaseException) -> None:
         """``defect``, with the error's class and where it came from."""
         self._line(ERROR, "defect", cycle, error_code=type(error).__name__, frames=frames(error))
 

@@ -31,7 +31,7 @@ class Telemetry(Protocol):
         """Infrastructure failed under a row; the row is as before, nothing was counted."""
         ...
 
-    def defect(self, cycle: Cycle, error: Exception) -> None:
+    def defect(self, cycle: Cycle, error: BaseException) -> None:
         """A programming error of ours ended one row's attempt, or the reading of a batch; nothing was counted."""
         ...
 
