@@ -81,4 +81,7 @@ def rows_per_second(name: str, url: str, *, rows: int) -> float:
     return rows / run(RIVALS[name](url, rows))
 
 
-RIVALS: Final[dict[str, Callable[[str, int], Coroutine[Any, Any, float]]]] = {"pgqueuer": _pgqueuer, "procrastinate": _procrastinate}
+RIVALS: Final[dict[str, Callable[[str, int], Coroutine[Any, Any, float]]]] = {
+    "pgqueuer": _pgqueuer,
+    "procrastinate": _procrastinate,
+}

@@ -18,7 +18,7 @@ class MemoryTelemetry:
     batches: list[int] = field(factory=list[int])
     attempts: list[AttemptReport] = field(factory=list[AttemptReport])
     rollbacks: list[PortError] = field(factory=list[PortError])
-    defects: list[Exception] = field(factory=list[Exception])
+    defects: list[BaseException] = field(factory=list[BaseException])
     configuration_faults: list[PortError] = field(factory=list[PortError])
     locks_lost: list[Cycle] = field(factory=list[Cycle])
     abortions: list[str] = field(factory=list[str])
