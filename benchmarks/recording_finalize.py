@@ -181,7 +181,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds")
     quick = parser.parse_args().quick
     rows, rounds = (1_000, 1) if quick else (5_000, 5)
-    configure_logging("json", "warning")
+    configure_logging("json", "error")
     console = Console(width=110)
     table = Table("storage answers after", "lanes", "rows/s", "pgbench", "storage", "share of the limit")
     with benchmark_server() as server:

@@ -1,1 +1,1 @@
-"""The rules of deal chat provisioning, free of I/O, clocks, randomness and frameworks."""
+"""The rules of deal chat provisioning and of recording finalization, free of I/O, clocks, randomness and frameworks."""

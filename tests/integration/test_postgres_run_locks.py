@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
+from collections.abc import Generator
 from datetime import timedelta
 
 import psycopg
@@ -16,6 +18,7 @@ from messenger_jobs.adapters.system.clock import SystemClock
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured
 
 from tests.support.eventually import eventually
+from tests.support.interruption import interrupt
 from tests.support.postgres_proxy import through_proxy
 
 JOB = "chat-provision-retry"
@@ -160,6 +163,29 @@ async def test_session_that_changes_between_statements_is_refused_and_locks_noth
         await locks_on(database_url).try_acquire(JOB).__aenter__()
     assert refusal.value.code == "LOCK_BEHIND_POOLER"
     await until_free(database_url)
+
+
+@pytest.fixture
+def no_garbage_collection() -> Generator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+async def test_cancelled_while_it_connects_no_session_is_left_for_the_garbage_collector(
+    database_url: str,
+) -> None:
+    async def acquire_as_a_cycle_does() -> None:
+        task = asyncio.current_task()  # its error, once cancelled, holds this frame, which holds the task
+        async with locks_on(database_url).try_acquire(JOB):
+            assert task is not None
+
+    at = 1
+    while await interrupt(acquire_as_a_cycle_does(), at=at, moment="before the answer"):
+        await until_free(database_url)
+        at += 1
+    assert at > 3
 
 
 async def test_confirmation_keeps_the_lock_beyond_its_ttl(database_url: str) -> None:

@@ -563,6 +563,9 @@ class TestClosing:
             looking = asyncio.create_task(asked.look(KEY))
             await eventually(lambda: len(server.connections) == 1)
             closing = asyncio.create_task(asked.close())
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not closing.done()
             release.set()
             assert isinstance(await looking, Found)
             await closing

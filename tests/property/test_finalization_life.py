@@ -186,6 +186,15 @@ class FinalizationLife(RuleBasedStateMachine):
                 return
             claimed = self._snapshot()
 
+    @rule(spread=spreads, fault=st.sampled_from([None, *FAULTS]))
+    def runner_takes_the_row_and_settles(self, spread: float, fault: Evidence | None) -> None:
+        if not self._comes_due():
+            return
+        self.fault = fault
+        look = self._take(self._snapshot(), spread)
+        if isinstance(look, Look):
+            self.runner_settles(look)
+
     @rule()
     def operator_requeues(self) -> None:
         if self.entry.status is FinalizeStatus.DONE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 from collections.abc import Mapping
 from datetime import timedelta
@@ -11,9 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from attrs import field, frozen
-from cattrs import BaseValidationError
+from cattrs import BaseValidationError, Converter
 from cattrs.gen import make_dict_structure_fn, override
-from cattrs.preconf.json import make_converter
 
 from ...domain.evidence import Evidence, Missing, StorageMisconfigured, Unreachable, Unsupported
 from ..media.examination import examine
@@ -40,7 +40,7 @@ class _Description:
     metadata: Mapping[str, str] = field(factory=dict[str, str])
 
 
-_converter: Final = make_converter()
+_converter: Final = Converter()
 _converter.register_structure_hook(
     _Description,
     make_dict_structure_fn(_Description, _converter, content_type=override(rename="content-type")),
@@ -120,7 +120,10 @@ def _examined(object_key: str, path: Path, description: _Description) -> Evidenc
 def _description(path: Path) -> _Description:
     """What stands beside it, if anything; raises `ValueError` or `BaseValidationError` when that is broken."""
     try:
-        text = path.with_name(f"{path.name}.json").read_text()
+        text = path.with_name(f"{path.name}.json").read_bytes()
     except FileNotFoundError:
         return _Description()
-    return _converter.loads(text, _Description)
+    described = json.loads(text)
+    if not isinstance(described, dict):
+        raise ValueError("a description is an object")
+    return _converter.structure(described, _Description)

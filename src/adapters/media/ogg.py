@@ -11,14 +11,11 @@ from attrs import frozen
 from .ranged_file import RangedFile
 from .stored_object import BLOCK
 
-_PAGE: Final = struct.Struct(
-    "<4s B B q I 8x B"
-)  # capture pattern, version, flags, position, serial, segments
+# Capture pattern, version, flags, position, serial, then (after number and checksum) how many segments.
+_PAGE: Final = struct.Struct("<4s B B q I 8x B")
 _FIRST_OF_STREAM: Final = 0x02
-_TAILS: Final = (
-    BLOCK,
-    4 * BLOCK,
-)  # a page has at most 65,307 bytes, and pages of a video may follow the sound's last
+# A page has at most 65,307 bytes, and pages of a video may follow the sound's last.
+_TAILS: Final = (BLOCK, 4 * BLOCK)
 _NO_PACKET_ENDS_HERE: Final = -1
 
 

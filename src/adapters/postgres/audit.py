@@ -90,6 +90,58 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
         "select id::text from messenger.deal_chat_provisions where last_error !~ '^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+$'",
     ),
     Invariant(
+        "a recording that was finished as available has been announced",
+        "select r.id::text from messenger.call_recordings r"
+        " join messenger.recording_finalize_attempts e on e.recording_id = r.id and e.status = 'Done'"
+        " where r.status = 'Available' and r.updated_at > %(since)s and not exists (select from"
+        " messenger.outbox_messages o where o.dedupe_key = 'call-recording-available:' || r.id)",
+    ),
+    Invariant(
+        "a recording is announced at most once",
+        "select payload->>'recordingId' from messenger.outbox_messages where aggregate_type = 'CallRecording'"
+        " group by payload->>'recordingId' having count(*) > 1",
+    ),
+    Invariant(
+        "a recording that was announced is available, with the file that was announced",
+        "select o.payload->>'recordingId' from messenger.outbox_messages o"
+        " left join messenger.call_recordings r on r.id = (o.payload->>'recordingId')::uuid"
+        " where o.aggregate_type = 'CallRecording'"
+        " and (r.status, r.file_id::text) is distinct from ('Available', o.payload->>'fileId')",
+    ),
+    Invariant(
+        "clients were told of a recording that was declared lost, once, and never that it is available",
+        "select r.id::text from messenger.call_recordings r"
+        " left join messenger.realtime_outbox n on n.reference_id = r.id"
+        " where r.status = 'Failed' and r.failure_reason = 'Timeout' and r.updated_at > %(since)s"
+        " group by r.id having count(n.id) <> 1 or bool_or(n.kind <> 'RecordingFailed')",
+    ),
+    Invariant(
+        "clients were not told twice of a recording",
+        "select reference_id::text from messenger.realtime_outbox group by reference_id, kind having count(*) > 1",
+    ),
+    Invariant(
+        "a finalization that is done has a finished recording",
+        "select e.id::text from messenger.recording_finalize_attempts e"
+        " join messenger.call_recordings r on r.id = e.recording_id"
+        " where e.status = 'Done' and r.status not in ('Available', 'Failed')",
+    ),
+    Invariant(
+        "no finished recording has had a due finalization for ten minutes",
+        "select e.id::text from messenger.recording_finalize_attempts e"
+        " join messenger.call_recordings r on r.id = e.recording_id"
+        " where e.status = 'Pending' and r.status in ('Available', 'Failed')"
+        " and greatest(e.next_attempt_at, r.updated_at) < now() - interval '10 minutes'",
+    ),
+    Invariant(
+        "no recording was looked for more often than allowed",
+        "select id::text from messenger.recording_finalize_attempts where attempts > %(max_finalize_attempts)s",
+    ),
+    Invariant(
+        "the last error of a finalization is a class and a code, nothing else",
+        "select id::text from messenger.recording_finalize_attempts"
+        " where last_error !~ '^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+$'",
+    ),
+    Invariant(
         "a message says what its row says",
         "select id::text from messenger.outbox_messages where headers->>'event-id' <> event_id::text"
         " or headers->>'event-type' <> event_type or headers->>'contract-version' <> contract_version::text",
@@ -98,13 +150,22 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
 
 
 async def audit(
-    connection: AsyncConnection[Any], *, max_attempts: int, since: datetime
+    connection: AsyncConnection[Any],
+    *,
+    max_attempts: int,
+    since: datetime,
+    max_finalize_attempts: int | None = None,
 ) -> tuple[Finding, ...]:
     """Check every invariant in one read-only snapshot; nothing is changed or locked.
 
-    ``since`` is how far back the outbox still holds published messages. Raises psycopg's errors as they are.
+    ``since`` is how far back the outbox still holds published messages; ``max_finalize_attempts`` are those of
+    recordings, where they are others. Raises psycopg's errors as they are.
     """
-    parameters: Mapping[str, object] = {"max_attempts": max_attempts, "since": since}
+    parameters: Mapping[str, object] = {
+        "max_attempts": max_attempts,
+        "max_finalize_attempts": max_finalize_attempts or max_attempts,
+        "since": since,
+    }
     async with connection.transaction():
         await connection.execute("set transaction isolation level repeatable read read only")
         return tuple([await _check(connection, invariant, parameters) for invariant in INVARIANTS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 from ...application.ports.finalization import FinalizationChange
 from ...application.ports.outbox import OutboxMessage
@@ -14,6 +14,7 @@ from ...domain.evidence import RecordingFormat
 from ...domain.finalization import FinalizeSnapshot
 from ...domain.recording_finalize import FinalizeStatus, RecordingFinalize
 from ...domain.retry_schedule import RetrySchedule
+from .finalization_statements import WRITE, WRITE_ENTRY
 
 Row = tuple[Any, ...]
 
@@ -71,7 +72,7 @@ def recording_from(row: Row) -> CallRecording:
 
 
 def entry_parameters(entry: RecordingFinalize) -> dict[str, object]:
-    """What ``OPEN`` and ``WRITE`` need of a finalization."""
+    """What the statements need of a finalization."""
     return {
         "entry_id": entry.id,
         "entry_recording_id": entry.recording_id,
@@ -87,9 +88,11 @@ def entry_parameters(entry: RecordingFinalize) -> dict[str, object]:
     }
 
 
-def change_parameters(change: FinalizationChange) -> dict[str, object]:
-    """Everything that ``WRITE`` writes, and what it is guarded by."""
-    return {
+def writing(change: FinalizationChange) -> tuple[LiteralString, dict[str, object]]:
+    """The statement that writes the change, and answers with one row of True when it has."""
+    if change.entry is not None and (change.recording, change.message, change.notice) == (None, None, None):
+        return WRITE_ENTRY, entry_parameters(change.entry)
+    return WRITE, {
         **_NOTHING,
         **({} if change.entry is None else entry_parameters(change.entry)),
         **({} if change.recording is None else _recording_parameters(change.recording)),

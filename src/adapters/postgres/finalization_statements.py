@@ -69,6 +69,20 @@ values (%(entry_id)s, %(entry_recording_id)s, %(entry_session_kind)s, %(entry_se
 on conflict on constraint ux_rfa_recording do nothing
 """
 
+# What most steps are: a row of its own, guarded as in WRITE. A statement's parameters are what costs the client most.
+WRITE_ENTRY: Final[LiteralString] = """
+with entry as (
+    select id from messenger.recording_finalize_attempts
+    where id = %(entry_id)s and version = %(entry_version)s - 1 and status <> 'Done'
+    for no key update skip locked
+)
+update messenger.recording_finalize_attempts e set
+    status = %(entry_status)s, attempts = %(attempts)s, next_attempt_at = %(next_attempt_at)s,
+    last_error = %(last_error)s, updated_at = %(entry_updated_at)s, version = %(entry_version)s
+from entry where e.id = entry.id
+returning true
+"""
+
 # A part whose id is null is not written. Every part stands on `ready`, which is empty unless each row that is to be
 # written is there, free, not terminal, and exactly one version behind. Clients are not told again of what an earlier
 # message has told already.

@@ -19,7 +19,7 @@ from ...domain.finalization import FinalizeSnapshot
 from . import finalization_statements as sql
 from .connections import Connections
 from .errors import TranslatedErrors
-from .finalization_rows import Row, change_parameters, snapshot_from
+from .finalization_rows import Row, snapshot_from, writing
 from .finalization_unit import PostgresFinalizationUnit
 from .provision_rows import BEGINNING_OF_TIME
 
@@ -53,7 +53,7 @@ class PostgresFinalizationStore:
 
     async def write(self, change: FinalizationChange) -> bool:
         """See `FinalizationStore.write`."""
-        return await self._rows(sql.WRITE, change_parameters(change), prepare=True) == [(True,)]
+        return await self._rows(*writing(change), prepare=True) == [(True,)]
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[PostgresFinalizationUnit]:

@@ -14,7 +14,7 @@ from ...domain.call_recording import CallRecording
 from ...domain.recording_finalize import RecordingFinalize
 from . import finalization_statements as sql
 from .errors import TranslatedErrors
-from .finalization_rows import Row, change_parameters, entry_from, entry_parameters, recording_from
+from .finalization_rows import Row, entry_from, entry_parameters, recording_from, writing
 from .unit_of_work import PostgresUnitOfWork
 
 
@@ -45,7 +45,7 @@ class PostgresFinalizationUnit(PostgresUnitOfWork):
 
     async def write(self, change: FinalizationChange) -> bool:
         """See `FinalizationUnit.write`."""
-        return await self._row(sql.WRITE, change_parameters(change)) == (True,)
+        return await self._row(*writing(change)) == (True,)
 
     async def _row(self, statement: LiteralString, parameters: Params) -> Row | None:
         with TranslatedErrors():

@@ -11,17 +11,18 @@ PROVISION_COLUMNS: Final[LiteralString] = """
     p.last_error, p.created_at, p.updated_at, p.version
 """
 
-# The whole selection rule; its twin is `DealChatProvision.is_due`. Statuses are literals: as parameters, a generic plan
-# would not use the partial index.
+# The whole selection rule, asked of a row that is known by its id; its twin is `DealChatProvision.is_due`. The status
+# stands in a `case`, since that implies no partial index: a plan made while ix_dcp_due is empty would look the id up
+# there, and go on reading all of it for every row once much is due (775 buffers instead of 4 with 100,000 rows).
 DUE: Final[LiteralString] = """
-    p.status <> 'Ready'
-    and p.attempts < %(max_attempts)s
+    p.attempts < %(max_attempts)s
     and p.next_attempt_at <= %(as_of)s
-    and (p.status = 'Failed' or p.updated_at <= %(stuck_since)s)
+    and case p.status when 'Failed' then true when 'Provisioning' then p.updated_at <= %(stuck_since)s else false end
 """
 
 # One branch for each allowed number of attempts: every branch is one ordered run of ix_dcp_due, a Merge Append takes
-# the earliest of them, and rows whose attempts are used up are never met.
+# the earliest of them, and rows whose attempts are used up are never met. Statuses are literals: as parameters, a
+# generic plan would not use the partial index.
 _CANDIDATES_AT_ATTEMPTS: Final[LiteralString] = (
     "(select "
     + PROVISION_COLUMNS
@@ -68,7 +69,8 @@ where p.id = any(%(ids)s)
 _LOCK_BY_VERSION: Final[LiteralString] = """
 with locked as (
     select p.id from messenger.deal_chat_provisions p
-    where p.id = %(id)s and p.version = %(version)s - 1 and p.status <> 'Ready'
+    where p.id = %(id)s and p.version = %(version)s - 1
+        and case p.status when 'Ready' then false else true end -- as in `DUE`
     for no key update skip locked
 )"""
 
@@ -148,7 +150,7 @@ LOCK: Final[LiteralString] = (
 REQUEUE: Final[LiteralString] = """
 update messenger.deal_chat_provisions
 set attempts = %(attempts)s, next_attempt_at = %(next_attempt_at)s, version = %(version)s
-where id = %(id)s and version = %(version)s - 1 and status <> 'Ready'
+where id = %(id)s and version = %(version)s - 1 and case status when 'Ready' then false else true end -- as in `DUE`
 """
 
 # Reads ix_dcp_due only: 'Ready' rows, nearly all of the table, are not in it.

@@ -87,9 +87,8 @@ class PostgresRunLocks:
                 if lease is not None:
                     await uninterrupted(lease.release(), timeout=2 * ANSWER_TIMEOUT)
         finally:
-            await (
-                connection.close()
-            )  # at once, and with it goes the lock, whatever was asked of it and not answered
+            # At once, and with it goes the lock, whatever was asked of it and not answered.
+            await connection.close()
 
     async def _connect(self, name: str) -> _LockConnection:
         ours = {"connect_timeout": CONNECT_TIMEOUT, **KEEPALIVES}

@@ -83,7 +83,7 @@ class S3RecordingStorage:
             http_client=self._pool,
         )
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="recording-storage")
-        self._calls: dict[Future[Evidence], AbortableCall] = {}
+        self._under_way: set[Future[Evidence]] = set()
 
     async def look(self, object_key: str) -> Evidence:
         """See `RecordingStorage.look`. After `close` there is no answer any more (``CLOSED``)."""
@@ -92,8 +92,8 @@ class S3RecordingStorage:
             work = self._executor.submit(call.run, self._answer, object_key)
         except RuntimeError:
             return Unreachable(code="CLOSED", connection_failed=False)
-        self._calls[work] = call
-        work.add_done_callback(self._calls.pop)
+        self._under_way.add(work)
+        work.add_done_callback(self._under_way.discard)
         try:
             async with asyncio.timeout(self._storage_timeout):
                 return await asyncio.wrap_future(work)
@@ -104,14 +104,15 @@ class S3RecordingStorage:
                 call.abort()
 
     async def close(self) -> None:
-        """Take no more lookups, wait for those under way, at most `storage_timeout`, and close every connection."""
+        """Take no more lookups, wait for those under way, at most `storage_timeout`, and close every connection.
+
+        Cancelled, it waits no longer; a lookup under way still ends by its own time-out.
+        """
         self._executor.shutdown(wait=False, cancel_futures=True)
         try:
-            if self._calls:
-                await asyncio.wait(map(asyncio.wrap_future, list(self._calls)), timeout=self._storage_timeout)
+            if work := [asyncio.wrap_future(work) for work in [*self._under_way]]:
+                await asyncio.wait(work, timeout=self._storage_timeout)
         finally:
-            for call in list(self._calls.values()):
-                call.abort()
             self._pool.clear()
 
     async def __aenter__(self) -> Self:
