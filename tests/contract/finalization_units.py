@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from itertools import permutations
 
 import pytest
@@ -20,7 +20,6 @@ from tests.contract.finalization_harness import (
     LATER,
     FinalizationContract,
     FinalizationHarness,
-    RolledBack,
     Stored,
     a_new_pair,
     announcer,
@@ -232,12 +231,11 @@ class Units(FinalizationContract):
         self, harness: FinalizationHarness
     ) -> None:
         await harness.put(a_recording(), an_entry())
-        with suppress(RolledBack):
-            async with harness.store.begin() as settling:
-                assert await settling.write(change_of(verdict_on(seen(a_recording()))))
-                callback = asyncio.create_task(ingested(harness.other))
-                await harness.until_blocked()
-                raise RolledBack
+        async with AsyncExitStack() as transaction:
+            settling = await transaction.enter_async_context(harness.store.begin())
+            assert await settling.write(change_of(verdict_on(seen(a_recording()))))
+            callback = asyncio.create_task(ingested(harness.other))
+            await harness.until_blocked()
         assert await callback is UploadResult.AVAILABLE
         assert_finished_once(await harness.stored())
 

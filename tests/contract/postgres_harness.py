@@ -18,7 +18,7 @@ from messenger_jobs.domain.deal_chat_provision import DealChatProvision, Provisi
 from messenger_jobs.domain.retry_schedule import RetrySchedule
 from psycopg import AsyncConnection, AsyncRawCursor, sql
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import dict_row
+from psycopg.rows import DictRow, dict_row
 
 from tests.contract.provisioning_harness import ProvisioningHarness, Stored, Thing
 from tests.support.eventually import eventually
@@ -40,11 +40,10 @@ where pid <> pg_backend_pid() and database = (select oid from pg_database where 
 class PostgresProvisioningHarness(ProvisioningHarness):
     """What is the same, wherever the stores have their connections from; the observer is none of them."""
 
-    def __init__(
-        self, observer: psycopg.Connection[dict[str, Any]], url: str, *connections: Connections
-    ) -> None:
+    def __init__(self, observer: psycopg.Connection[DictRow], url: str, *connections: Connections) -> None:
         self.store, self.other = map(PostgresProvisioningStore, connections)
         self.observer = observer
+        self.left: list[dict[str, Any]] = []
         self.url = url
 
     @asynccontextmanager
@@ -76,11 +75,7 @@ class PostgresProvisioningHarness(ProvisioningHarness):
         await eventually(lambda: not self.observer.execute(BLOCKED.encode()).fetchall())
 
     async def assert_nothing_left(self) -> None:
-        def nothing_left() -> bool:
-            self.left = self.observer.execute(LEFT_BEHIND.encode()).fetchall()
-            return not self.left
-
-        await eventually(nothing_left)
+        await eventually(lambda: not self.observer.execute(LEFT_BEHIND.encode()).fetchall())
 
     def _rows(self, table: str, order: str) -> list[dict[str, Any]]:
         query = sql.SQL("select * from messenger.{} order by {}")
@@ -91,7 +86,7 @@ class PostgresProvisioningHarness(ProvisioningHarness):
 class PooledHarness(PostgresProvisioningHarness):
     """Two pools, as two processes have them."""
 
-    def __init__(self, observer: psycopg.Connection[dict[str, Any]], url: str, *pools: Pool) -> None:
+    def __init__(self, observer: psycopg.Connection[DictRow], url: str, *pools: Pool) -> None:
         super().__init__(observer, url, *map(PooledConnections, pools))
         self.pools = pools
 
@@ -103,9 +98,7 @@ class PooledHarness(PostgresProvisioningHarness):
 class HostsHarness(PostgresProvisioningHarness):
     """Two hosts, each with one open connection that has settings of its own."""
 
-    def __init__(
-        self, observer: psycopg.Connection[dict[str, Any]], url: str, *hosts: AsyncConnection[Any]
-    ) -> None:
+    def __init__(self, observer: psycopg.Connection[DictRow], url: str, *hosts: AsyncConnection[Any]) -> None:
         super().__init__(observer, url, *map(HostConnection, hosts))
         self.host, _ = hosts
 
@@ -119,7 +112,7 @@ class HostsHarness(PostgresProvisioningHarness):
 @asynccontextmanager
 async def pooled_harness(url: str) -> AsyncGenerator[PooledHarness]:
     limited = make_conninfo(url, options=LIMITS)
-    with psycopg.connect(url, autocommit=True, row_factory=dict_row) as observer:
+    with psycopg.Connection[DictRow].connect(url, autocommit=True, row_factory=dict_row) as observer:
         async with connection_pool(limited, size=3) as pool, connection_pool(limited, size=3) as other:
             yield PooledHarness(observer, limited, pool, other)
 
@@ -127,7 +120,7 @@ async def pooled_harness(url: str) -> AsyncGenerator[PooledHarness]:
 @asynccontextmanager
 async def hosts_harness(url: str) -> AsyncGenerator[HostsHarness]:
     limited = make_conninfo(url, options=LIMITS)
-    with psycopg.connect(url, autocommit=True, row_factory=dict_row) as observer:
+    with psycopg.Connection[DictRow].connect(url, autocommit=True, row_factory=dict_row) as observer:
         async with await a_hosts_connection(limited) as other:
             harness = HostsHarness(observer, limited, await a_hosts_connection(limited), other)
             try:
@@ -138,7 +131,9 @@ async def hosts_harness(url: str) -> AsyncGenerator[HostsHarness]:
 
 async def a_hosts_connection(url: str) -> AsyncConnection[Any]:
     """Not in autocommit mode, and with rows and cursors of another kind."""
-    return await AsyncConnection.connect(url, row_factory=dict_row, cursor_factory=AsyncRawCursor)
+    return await AsyncConnection[DictRow].connect(
+        url, row_factory=dict_row, cursor_factory=AsyncRawCursor[DictRow]
+    )
 
 
 def _everything_given_back(pool: Pool) -> bool:

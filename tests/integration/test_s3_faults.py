@@ -550,24 +550,23 @@ class TestCancellation:
 
 
 class TestClosing:
-    async def test_closing_waits_for_the_lookups_under_way(self) -> None:
+    async def test_closing_waits_for_the_lookups_under_way_and_for_those_that_wait(self) -> None:
         release = asyncio.Event()
 
         async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
             await release.wait()
-            writer.write(FIRST_BLOCK)
+            await answering(FIRST_BLOCK)(reader, writer)
 
         async with http_server(behave) as server:
-            asked = storage(endpoint=server.endpoint)
-            looking = asyncio.create_task(asked.look(KEY))
+            asked = storage(endpoint=server.endpoint, threads=1)
+            looking = [asyncio.create_task(asked.look(KEY)) for _ in range(3)]
             await eventually(lambda: len(server.connections) == 1)
             closing = asyncio.create_task(asked.close())
             for _ in range(10):
                 await asyncio.sleep(0)
             assert not closing.done()
             release.set()
-            assert isinstance(await looking, Found)
+            assert {type(evidence) for evidence in await asyncio.gather(*looking)} == {Found}
             await closing
         await eventually(lambda: not threads())
 

@@ -23,9 +23,7 @@ Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 @define(eq=False)
 class HttpServer:
     port: int
-    connections: dict[asyncio.StreamWriter, asyncio.Task[None]] = field(
-        factory=dict[asyncio.StreamWriter, "asyncio.Task[None]"]
-    )
+    connections: set[asyncio.Task[None]] = field(factory=set["asyncio.Task[None]"])
     served: int = 0
     """How many connections there have been."""
 
@@ -42,12 +40,13 @@ async def http_server(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -
         task = asyncio.current_task()
         assert task is not None
         server.served += 1
-        server.connections[writer] = task
+        server.connections.add(task)
         try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError):
+            # Nobody but us cancels, and asyncio reports a connection's task that ends as cancelled.
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await behaviour(reader, writer)
         finally:
-            del server.connections[writer]
+            server.connections.discard(task)
             writer.close()
 
     listening = await asyncio.start_server(serve, HOST, 0, ssl=tls)
@@ -56,9 +55,10 @@ async def http_server(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -
         yield server
     finally:
         listening.close()
-        for writer in server.connections:
-            writer.transport.abort()
-        await asyncio.gather(*server.connections.values())
+        connections = [*server.connections]
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections)
 
 
 def answering(*answers: bytes) -> Behaviour:

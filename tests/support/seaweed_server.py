@@ -96,6 +96,11 @@ class SeaweedServer:
             self._supervisor.stdin.close()
             self._supervisor.wait()
             self._supervisor = None
+            for port in (*self._ports.values(), *self._grpc_ports.values()):
+                for left in Path("/tmp").glob(
+                    f"seaweedfs-*-{port}.sock"
+                ):  # where it puts them, whatever TMPDIR is
+                    left.unlink()
 
     def __enter__(self) -> Self:
         self.start()

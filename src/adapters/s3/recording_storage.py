@@ -108,7 +108,7 @@ class S3RecordingStorage:
 
         Cancelled, it waits no longer; a lookup under way still ends by its own time-out.
         """
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False)
         try:
             if work := [asyncio.wrap_future(work) for work in [*self._under_way]]:
                 await asyncio.wait(work, timeout=self._storage_timeout)

@@ -239,9 +239,10 @@ class TestRules:
 
     def test_bounds(self) -> None:
         assert FinalizationRules(max_attempts=1, finalize_sla_timeout=timedelta(0)).max_attempts == 1
-        for wrong in ({"max_attempts": 0}, {"finalize_sla_timeout": -MICROSECOND}):
-            with pytest.raises(InvariantViolation):
-                FinalizationRules(**wrong)
+        with pytest.raises(InvariantViolation):
+            FinalizationRules(max_attempts=0)
+        with pytest.raises(InvariantViolation):
+            FinalizationRules(finalize_sla_timeout=-MICROSECOND)
 
     def test_time_of_zero_asks_storage_as_soon_as_the_session_ended(self) -> None:
         rules = evolve(RULES, finalize_sla_timeout=timedelta(0))
