@@ -77,14 +77,14 @@ class RecordingFinalizeRetry:
         When it raises or is cancelled before the look, nothing happened; afterwards the claim stands, its attempt
         counted, and the schedule lets the row come back.
         """
-        verdict = self._open(candidate)
+        verdict = self._open(candidate, cycle)
         if isinstance(verdict, Claim):
             return await self._reconcile(candidate, verdict, cycle)
         return await self._write(candidate, verdict, cycle)
 
     async def preview(self, candidate: FinalizeSnapshot, cycle: Cycle) -> AttemptReport:
         """What an attempt would report if nobody else interfered; asks storage, writes nothing."""
-        verdict = self._open(candidate)
+        verdict = self._open(candidate, cycle)
         if not isinstance(verdict, Claim):
             return report(candidate, verdict)
         guard = self._guard_of(cycle)
@@ -94,10 +94,14 @@ class RecordingFinalizeRetry:
         evidence = await self._look(claimed)
         guard.observe(evidence)
         outage = guard.blames_outage(evidence)
-        return report(candidate, self._settle(claimed, evidence, candidate, outage=outage))
+        return report(candidate, self._settle(claimed, evidence, candidate, cycle, outage=outage))
 
-    def _open(self, candidate: FinalizeSnapshot) -> Verdict:
-        return open_attempt(candidate, now=self.clock.now(), spread=self.spread(), rules=self.rules)
+    def _now(self, cycle: Cycle) -> datetime:
+        """A wall clock that was set back must not schedule a row into the same cycle again."""
+        return max(self.clock.now(), cycle.as_of)
+
+    def _open(self, candidate: FinalizeSnapshot, cycle: Cycle) -> Verdict:
+        return open_attempt(candidate, now=self._now(cycle), spread=self.spread(), rules=self.rules)
 
     async def _reconcile(self, candidate: FinalizeSnapshot, claim: Claim, cycle: Cycle) -> AttemptReport:
         guard = self._guard_of(cycle)
@@ -112,12 +116,13 @@ class RecordingFinalizeRetry:
                 cycle, Misconfigured(evidence.code, "the storage of recordings must be set up by a person")
             )
         for _ in range(3):
-            verdict = self._settle(claimed, evidence, candidate, outage=guard.blames_outage(evidence))
+            outage = guard.blames_outage(evidence)
+            verdict = self._settle(claimed, evidence, candidate, cycle, outage=outage)
             try:
                 written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
             except DataRejected as rejection:
                 error = AttemptError("Postgres", rejection.code)
-                verdict = fail(claimed.entry, error, now=self.clock.now(), rules=self.rules)
+                verdict = fail(claimed.entry, error, now=self._now(cycle), rules=self.rules)
                 written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
             if written:
                 return report(claimed, verdict)
@@ -140,7 +145,7 @@ class RecordingFinalizeRetry:
         except DataRejected as rejection:
             error = AttemptError("Postgres", rejection.code)
             verdict = refuse(
-                candidate.entry, error, now=self.clock.now(), spread=self.spread(), rules=self.rules
+                candidate.entry, error, now=self._now(cycle), spread=self.spread(), rules=self.rules
             )
             written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
         return report(candidate, verdict) if written else skipped(candidate)
@@ -154,10 +159,11 @@ class RecordingFinalizeRetry:
         claimed: FinalizeSnapshot,
         evidence: Evidence,
         candidate: FinalizeSnapshot,
+        cycle: Cycle,
         *,
-        outage: bool = False,
+        outage: bool,
     ) -> Settled:
-        given_back_to, now = candidate.entry.schedule.next_attempt_at, self.clock.now()
+        given_back_to, now = candidate.entry.schedule.next_attempt_at, self._now(cycle)
         if outage and isinstance(evidence, Unreachable):
             error = AttemptError("Storage", evidence.code)
             return release(claimed.entry, error, given_back_to=given_back_to, now=now)

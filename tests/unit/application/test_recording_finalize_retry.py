@@ -605,3 +605,11 @@ async def until(holds: Callable[[], bool], *, turns: int = 1_000) -> None:
             return
         await asyncio.sleep(0)
     raise AssertionError("it did not come to hold")
+
+
+async def test_clock_set_back_during_a_cycle_does_not_bring_a_row_back_into_it(uploads: Uploads) -> None:
+    a_lost_callback(uploads, SLOW)
+    uploads.as_of += timedelta(hours=1)  # the cycle began before the clock was set back by an hour
+    await uploads.attempt()
+    assert uploads.entry.schedule.attempts == 1
+    assert uploads.entry.schedule.next_attempt_at > uploads.as_of
