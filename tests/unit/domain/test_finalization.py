@@ -224,6 +224,7 @@ class TestEvidence:
         outcome = settled(seen(None, an_entry(attempts=attempts)), EVIDENCE[evidence])
         assert isinstance(outcome, verdict)
         assert outcome.error == RECORDING_MISSING
+        assert outcome.entry.updated_at == NOW
 
     def test_outage_gives_the_claim_back(self) -> None:
         entry, error = an_entry(attempts=8), AttemptError("Storage", "CONNECTION_REFUSED")
