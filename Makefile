@@ -21,7 +21,7 @@ check: .venv/dev.stamp ## run the linters, the type checkers and the check of th
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --project . # not one that lies in a folder above
 	$(BIN)/lint-imports
 
 bench: .venv/dev.stamp ## measure provisioning against its limit on this machine
