@@ -126,6 +126,7 @@ class _Run(Generic[Candidate]):
     _rows: deque[Candidate] = field(factory=deque[Candidate])
     _cursor: Cursor | None = None
     _read_to_end: bool = False
+    _unreadable: Exception | None = None
     _unreachable_in_a_row: int = 0
     _reading: asyncio.Lock = field(factory=asyncio.Lock)
     _confirming: asyncio.Lock = field(factory=asyncio.Lock)
@@ -134,6 +135,8 @@ class _Run(Generic[Candidate]):
         async with asyncio.TaskGroup() as lanes:
             for _ in range(self.limits.concurrency):
                 lanes.create_task(self._lane(lease))
+        if self._unreadable is not None:
+            self.abort(self._unreadable)
 
     def abort(self, error: Exception) -> None:
         if self.end is CycleEnd.ABORTED:
@@ -148,7 +151,7 @@ class _Run(Generic[Candidate]):
 
     async def _lane(self, lease: RunLease) -> None:
         while self._has_more() and self._may_go_on() and await self._still_holder(lease):
-            if not self._rows:
+            if self._should_read():
                 await self._refill(lease)
             elif self._may_go_on():  # again, since the answer about the lock may have taken its time
                 await self._attempt(self._rows.popleft())
@@ -157,10 +160,18 @@ class _Run(Generic[Candidate]):
         """Asked first, so that a cycle whose last row is done has ended, and not run out of time."""
         return bool(self._rows) or not self._read_to_end
 
+    def _should_read(self) -> bool:
+        """An empty window makes a lane wait for the next batch; a low one makes a lane read it, if none does."""
+        return not self._rows or (self._runs_low() and not self._reading.locked())
+
+    def _runs_low(self) -> bool:
+        """Two rows are left for each other lane, so that these work on while this one reads."""
+        return not self._read_to_end and len(self._rows) <= 2 * (self.limits.concurrency - 1)
+
     async def _refill(self, lease: RunLease) -> None:
         """The lanes share one window over the rows: while one lane reads the next batch, the others work on."""
         async with self._reading:
-            if not self._rows and self._has_more() and self._may_go_on() and await self._confirm(lease):
+            if self._runs_low() and self._may_go_on() and await self._confirm(lease):
                 await self._read_batch()
 
     async def _read_batch(self) -> None:
@@ -168,8 +179,8 @@ class _Run(Generic[Candidate]):
             batch = await self.job.candidates(
                 as_of=self.cycle.as_of, after=self._cursor, limit=self.limits.batch_size
             )
-        except Exception as error:  # noqa: BLE001 - the other lanes finish the rows that they have in hand
-            self.abort(error)
+        except Exception as error:  # noqa: BLE001 - what was read before is finished first
+            self._unreadable, self._read_to_end = error, True
             return
         self._read_to_end = len(batch) < self.limits.batch_size
         if batch:
