@@ -166,7 +166,8 @@ class _Run(Generic[Candidate]):
 
     def _runs_low(self) -> bool:
         """Two rows are left for each other lane, so that these work on while this one reads."""
-        return not self._read_to_end and len(self._rows) <= 2 * (self.limits.concurrency - 1)
+        low = min(2 * (self.limits.concurrency - 1), self.limits.batch_size // 2)
+        return not self._read_to_end and len(self._rows) <= low
 
     async def _refill(self, lease: RunLease) -> None:
         """The lanes share one window over the rows: while one lane reads the next batch, the others work on."""

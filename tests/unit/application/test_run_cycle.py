@@ -437,3 +437,21 @@ async def test_cancellation_of_a_jobs_own_making_is_a_defect_of_that_row(
     assert sorted(job.finished) == [1, 3, 4, 5]
     assert bench.telemetry.defects == [cancellation]
     assert report.end is CycleEnd.COMPLETED
+
+
+async def test_lanes_work_on_while_the_next_batch_is_read(bench: Bench) -> None:
+    job = ScriptedJob(rows=8)
+    started: list[int] = []
+
+    async def slowly() -> None:
+        started.append(len(job.started))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        started.append(len(job.started))
+
+    job.reading = [lambda: None, slowly]
+    await bench.run(job, batch_size=4, concurrency=3)
+    when_reading_began, when_it_ended = started
+    assert when_reading_began < 4
+    assert when_it_ended == 4
+    assert sorted(job.finished) == list(range(1, 9))
