@@ -440,7 +440,7 @@ async def test_cancellation_of_a_jobs_own_making_is_a_defect_of_that_row(
 
 
 async def test_lanes_work_on_while_the_next_batch_is_read(bench: Bench) -> None:
-    job = ScriptedJob(rows=8)
+    job = ScriptedJob(rows=20)
     started: list[int] = []
 
     async def slowly() -> None:
@@ -450,8 +450,8 @@ async def test_lanes_work_on_while_the_next_batch_is_read(bench: Bench) -> None:
         started.append(len(job.started))
 
     job.reading = [lambda: None, slowly]
-    await bench.run(job, batch_size=4, concurrency=3)
+    await bench.run(job, batch_size=10, concurrency=3)
     when_reading_began, when_it_ended = started
-    assert when_reading_began < 4
-    assert when_it_ended == 4
-    assert sorted(job.finished) == list(range(1, 9))
+    assert when_reading_began < 10
+    assert when_it_ended == 10
+    assert sorted(job.finished) == list(range(1, 21))
