@@ -27,8 +27,8 @@ check: .venv/dev.stamp ## run the linters, the type checkers and the check of th
 bench: .venv/dev.stamp ## measure provisioning against its limit on this machine
 	@$(BIN)/python -m benchmarks.chat_provision
 
-fuzz: .venv/dev.stamp ## run the property tests and simulations for long, with new random histories
-	@$(BIN)/pytest --hypothesis-profile=fuzz tests/property tests/simulation
+fuzz: .venv/dev.stamp ## run the property tests for long, with new random histories
+	@$(BIN)/pytest --hypothesis-profile=fuzz --timeout=0 tests/property
 
 mutants: .venv/dev.stamp ## break the domain in small ways; 95 % of the breaks must be noticed by a test
 	@$(BIN)/python tools/mutants.py
