@@ -6,10 +6,25 @@ create schema if not exists bench;
 drop table if exists bench.queue;
 create table bench.queue (number bigint primary key, provision_id uuid not null, deal_id uuid not null);
 
-create or replace procedure bench.fill_queue(deals bigint) language sql as
+-- finished: deals that are done, as they make up nearly all of a table in use.
+create or replace procedure bench.fill_queue(deals bigint, finished bigint default 0) language sql as
 $$
     truncate messenger.outbox_messages, messenger.chat_events, messenger.participants,
         messenger.deal_chat_provision_members, messenger.deal_chat_provisions, messenger.chats, bench.queue;
+
+    with chat as (
+        insert into messenger.chats (id, kind, status, deal_id, title, created_at, updated_at)
+        select gen_random_uuid(), 'Deal', 'Active', gen_random_uuid(), 'Deal of last year, number ' || n,
+            now() - interval '1 year', now() - interval '1 year'
+        from generate_series(1, finished) as n
+        returning *
+    ), participant as (
+        insert into messenger.participants (id, chat_id, user_id, role, joined_at)
+        select gen_random_uuid(), id, gen_random_uuid(), 'Owner', created_at from chat
+    )
+    insert into messenger.deal_chat_provisions
+        (id, deal_id, chat_id, title, status, attempts, next_attempt_at, created_at, updated_at)
+    select gen_random_uuid(), deal_id, id, title, 'Ready', 1, created_at, created_at, created_at from chat;
 
     insert into bench.queue select n, gen_random_uuid(), gen_random_uuid() from generate_series(1, deals) as n;
 
