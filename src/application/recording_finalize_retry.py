@@ -9,8 +9,9 @@ from uuid import UUID
 
 from attrs import define, evolve, field
 
+from ..domain.call_recording import CallRecording
 from ..domain.errors import AttemptError
-from ..domain.evidence import Evidence, StorageMisconfigured, Unreachable
+from ..domain.evidence import Evidence, Unreachable
 from ..domain.finalization import (
     Claim,
     FinalizationRules,
@@ -37,6 +38,8 @@ from .storage_guard import StorageGuard
 
 RECORDING_FINALIZE_RETRY: Final = "recording-finalize-retry"
 
+_WITNESSES: Final = 100  # rows read to find one that storage would be asked for
+
 
 @define(kw_only=True, eq=False)
 class RecordingFinalizeRetry:
@@ -54,7 +57,10 @@ class RecordingFinalizeRetry:
     rules: FinalizationRules
     telemetry: Telemetry
     _guarded_run: UUID | None = field(default=None, init=False)
-    _guard: StorageGuard = field(factory=StorageGuard, init=False)
+    _guard: StorageGuard = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._guard = StorageGuard(self.storage)
 
     @property
     def name(self) -> str:
@@ -91,9 +97,7 @@ class RecordingFinalizeRetry:
         if guard.closed:
             return skipped(candidate)
         claimed = evolve(candidate, entry=verdict.entry)
-        evidence = await self._look(claimed)
-        guard.observe(evidence)
-        outage = guard.blames_outage(evidence)
+        evidence, outage = await self._look(candidate, guard, cycle)
         return report(candidate, self._settle(claimed, evidence, candidate, cycle, outage=outage))
 
     def _now(self, cycle: Cycle) -> datetime:
@@ -108,15 +112,12 @@ class RecordingFinalizeRetry:
         if guard.closed or not await self.store.write(self.announcer.change(claim, cycle.run_id)):
             return skipped(candidate)
         claimed = evolve(candidate, entry=claim.entry)
-        evidence = await self._look(claimed)
-        was_closed = guard.closed
-        guard.observe(evidence)
-        if isinstance(evidence, StorageMisconfigured) and not was_closed:
+        evidence, outage = await self._look(candidate, guard, cycle)
+        if (fault := guard.take_fault()) is not None:
             self.telemetry.configuration_fault(
-                cycle, Misconfigured(evidence.code, "the storage of recordings must be set up by a person")
+                cycle, Misconfigured(fault.code, "the storage of recordings must be set up by a person")
             )
         for _ in range(3):
-            outage = guard.blames_outage(evidence)
             verdict = self._settle(claimed, evidence, candidate, cycle, outage=outage)
             try:
                 written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
@@ -150,9 +151,25 @@ class RecordingFinalizeRetry:
             written = await self.store.write(self.announcer.change(verdict, cycle.run_id))
         return report(candidate, verdict) if written else skipped(candidate)
 
-    async def _look(self, claimed: FinalizeSnapshot) -> Evidence:
-        assert claimed.recording is not None, "only a row with a recording is claimed"
-        return await self.storage.look(claimed.recording.object_key)
+    async def _look(
+        self, candidate: FinalizeSnapshot, guard: StorageGuard, cycle: Cycle
+    ) -> tuple[Evidence, bool]:
+        """What storage says, and whether its silence is an outage."""
+
+        async def others() -> Sequence[CallRecording]:
+            return await self._others_to_look_at(candidate, cycle)
+
+        assert candidate.recording is not None, "only a row with a recording is claimed"
+        evidence = await guard.look(candidate.recording)
+        return evidence, await guard.blames_outage(candidate.recording, evidence, others)
+
+    async def _others_to_look_at(self, candidate: FinalizeSnapshot, cycle: Cycle) -> Sequence[CallRecording]:
+        behind = await self.candidates(as_of=cycle.as_of, after=self.cursor(candidate), limit=_WITNESSES)
+        return [
+            seen.recording
+            for seen in behind
+            if seen.recording is not None and isinstance(self._open(seen, cycle), Claim)
+        ]
 
     def _settle(
         self,
@@ -171,5 +188,6 @@ class RecordingFinalizeRetry:
 
     def _guard_of(self, cycle: Cycle) -> StorageGuard:
         if self._guarded_run != cycle.run_id:
-            self._guarded_run, self._guard = cycle.run_id, StorageGuard()
+            self._guarded_run = cycle.run_id
+            self._guard.reopen()
         return self._guard

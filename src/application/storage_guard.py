@@ -1,34 +1,98 @@
-"""Storage as a whole cannot be asked: noticed within a cycle, so that an outage does not cost every row."""
+"""Storage as a whole cannot be asked: found out before a row pays for it, so that an outage costs no attempts."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
+from uuid import UUID
 
-from attrs import define
+from attrs import define, field
 
+from ..domain.call_recording import CallRecording
 from ..domain.evidence import Evidence, StorageMisconfigured, Unreachable
+from .ports.recording_storage import RecordingStorage
 
 CONNECTION_FAILURE_THRESHOLD: Final = 3
-"""Consecutive lookups without even a connection, after which storage counts as down for the rest of the cycle."""
+"""Recordings asked for in a row without even a connection, after which storage counts as down."""
+
+Witnesses = Callable[[], Awaitable[Sequence[CallRecording]]]
+"""Further recordings that storage would be asked for in this cycle."""
 
 
-@define
+@define(eq=False)
 class StorageGuard:
-    """Closed for the rest of its cycle after a fault of the whole bucket, or several connection failures in a row."""
+    """Asks storage, and is closed for the rest of a cycle once storage as a whole is known to be out of order.
 
-    closed: bool = False
-    _failures_in_a_row: int = 0
+    That is after a fault of the whole bucket, or when several recordings in a row found no connection. Which ones is
+    remembered from cycle to cycle until storage answers: when little is due, an outage shows over several cycles.
+    """
 
-    def observe(self, evidence: Evidence) -> None:
-        """Take note of one lookup's evidence."""
-        if isinstance(evidence, StorageMisconfigured):
-            self.closed = True
-        elif isinstance(evidence, Unreachable) and evidence.connection_failed:
-            self._failures_in_a_row += 1
-            self.closed = self.closed or self._failures_in_a_row >= CONNECTION_FAILURE_THRESHOLD
-        else:
-            self._failures_in_a_row = 0
+    _storage: RecordingStorage
+    closed: bool = field(default=False, init=False)
+    _fault: StorageMisconfigured | None = field(default=None, init=False)
+    _without_answer: set[UUID] = field(factory=set[UUID], init=False)
+    _asking: int = field(default=0, init=False)
+    _asked: asyncio.Event = field(factory=asyncio.Event, init=False)
 
-    def blames_outage(self, evidence: Evidence) -> bool:
-        """Whether this lookup failed because storage as a whole is down, rather than for this row's sake."""
+    def reopen(self) -> None:
+        """A new cycle begins: storage is asked again."""
+        self.closed, self._fault = False, None
+
+    def take_fault(self) -> StorageMisconfigured | None:
+        """The fault that closed the guard, once a cycle: whoever takes it tells of it."""
+        fault, self._fault = self._fault, None
+        return fault
+
+    async def look(self, recording: CallRecording) -> Evidence:
+        """Ask for the recording's object and take note of the evidence. Raises nothing but cancellation."""
+        async with self._being_asked():
+            evidence = await self._storage.look(recording.object_key)
+            self._observe(recording.id, evidence)
+        return evidence
+
+    async def blames_outage(self, recording: CallRecording, evidence: Evidence, others: Witnesses) -> bool:
+        """Whether this look failed because storage as a whole is down, rather than for this recording's sake.
+
+        While that is open, waits for the looks under way, and then asks for one of the ``others`` after another: at
+        most as many as the threshold. Without any left, the failure is the recording's own. Raises what ``others``
+        raises.
+        """
+        while not self.closed and recording.id in self._without_answer:
+            if self._asking:
+                await self._asked.wait()
+            elif not await self._ask_another(others):
+                break
         return self.closed and isinstance(evidence, Unreachable)
+
+    async def _ask_another(self, others: Witnesses) -> bool:
+        async with self._being_asked():
+            for recording in await others():
+                if recording.id not in self._without_answer:
+                    await self.look(recording)
+                    return True
+        return False
+
+    def _observe(self, recording_id: UUID, evidence: Evidence) -> None:
+        if isinstance(evidence, StorageMisconfigured):
+            if not self.closed:
+                self.closed, self._fault = True, evidence
+        elif isinstance(evidence, Unreachable) and evidence.connection_failed:
+            if len(self._without_answer) < CONNECTION_FAILURE_THRESHOLD:
+                self._without_answer.add(recording_id)
+            if len(self._without_answer) >= CONNECTION_FAILURE_THRESHOLD:
+                self.closed = True
+        else:
+            self._without_answer.clear()
+
+    @asynccontextmanager
+    async def _being_asked(self) -> AsyncGenerator[None]:
+        """Meanwhile nobody else decides; at its end, everybody who waits looks again."""
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            self._asked.set()
+            self._asked = asyncio.Event()

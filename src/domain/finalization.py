@@ -145,7 +145,12 @@ def open_attempt(
 def refuse(
     entry: RecordingFinalize, error: AttemptError, *, now: datetime, spread: float, rules: FinalizationRules
 ) -> RetryLater | Quarantine:
-    """Count one attempt on an unclaimed row as failed by ``error``, whatever refused it."""
+    """Count one attempt on an unclaimed row as failed by ``error``, whatever refused it.
+
+    A row without an attempt left, whose last one was never settled, is quarantined as it is.
+    """
+    if entry.schedule.exhausted(rules.max_attempts):
+        return Quarantine(entry=entry.quarantined(error, now=now), error=error)
     delay = rules.backoff.delay(entry.schedule.attempts + 1, spread)
     refused = entry.refused(error, now=now, delay=delay, max_attempts=rules.max_attempts)
     if refused.status is FinalizeStatus.QUARANTINED:

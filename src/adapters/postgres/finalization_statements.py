@@ -15,7 +15,7 @@ RECORDING_COLUMNS: Final[LiteralString] = """
     r.ended_at, r.available_at, r.created_at, r.updated_at, r.version
 """
 
-_SNAPSHOT: Final[LiteralString] = (
+SNAPSHOT_OF: Final[LiteralString] = (
     "select "
     + ENTRY_COLUMNS
     + ","
@@ -39,10 +39,10 @@ _DUE: Final[LiteralString] = """(
     limit %(limit)s
 ) e"""
 
-CANDIDATES: Final[LiteralString] = _SNAPSHOT.replace("{entries}", _DUE) + "order by e.next_attempt_at, e.id"
+CANDIDATES: Final[LiteralString] = SNAPSHOT_OF.replace("{entries}", _DUE) + "order by e.next_attempt_at, e.id"
 
 SNAPSHOT: Final[LiteralString] = (
-    _SNAPSHOT.replace("{entries}", "messenger.recording_finalize_attempts e") + "where e.id = %(entry_id)s"
+    SNAPSHOT_OF.replace("{entries}", "messenger.recording_finalize_attempts e") + "where e.id = %(entry_id)s"
 )
 
 LOCK_RECORDING: Final[LiteralString] = (

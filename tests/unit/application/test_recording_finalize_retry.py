@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -11,6 +12,7 @@ from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import AttemptReport, CycleEnd, Outcome
 from messenger_jobs.application.finalize_uploaded_recording import UploadResult
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, DataRejected, RowRolledBack
+from messenger_jobs.application.storage_guard import CONNECTION_FAILURE_THRESHOLD
 from messenger_jobs.domain.call_recording import RecordingStatus
 from messenger_jobs.domain.evidence import (
     Empty,
@@ -57,9 +59,9 @@ def a_lost_callback(uploads: Uploads, evidence: Evidence | None = None) -> None:
     uploads.storage.answer(KEY, evidence or found())
 
 
-def many(uploads: Uploads, number: int) -> None:
+def many(uploads: Uploads, number: int, *, first: int = 0) -> None:
     """Recordings to be finished, whose files are in storage."""
-    for n in range(number):
+    for n in range(first, number):
         recording, entry = a_pair(n)
         uploads.put(recording, entry)
         uploads.storage.answer(recording.object_key, found())
@@ -226,39 +228,149 @@ class TestStorageErrors:
         uploads.storage.fault = None
         assert (await uploads.run(uploads.job, concurrency=4)).counts == {Outcome.RECONCILED: 10}
 
-    @pytest.mark.parametrize("concurrency", [1, 8])
-    async def test_outage_of_storage_costs_few_calls_and_no_attempts_beyond_the_first(
+
+class TestOutageOfStorage:
+    @pytest.mark.parametrize("concurrency", [1, 2, 8])
+    async def test_costs_few_calls_and_no_attempt_however_long_it_lasts(
         self, uploads: Uploads, concurrency: int
     ) -> None:
         many(uploads, 1_000)
+        last_chance = evolve(a_pair(0)[1], schedule=an_entry(attempts=7).schedule)
+        uploads.put(last_chance)
         uploads.storage.fault = REFUSED
-        report = await uploads.run(uploads.job, concurrency=concurrency)
-        assert len(uploads.storage.looks) <= concurrency + 3
-        assert report.counts.keys() == {Outcome.RETRIED, Outcome.RELEASED, Outcome.SKIPPED}
-        counted = [row for row in uploads.entries if row.schedule.attempts]
-        assert len(counted) == report.counts[Outcome.RETRIED] == 2
-        assert all(row.status is FinalizeStatus.PENDING for row in uploads.entries)
+        for _ in range(3 * FINALIZATION_RULES.max_attempts):
+            uploads.storage.looks.clear()
+            report = await uploads.run(uploads.job, concurrency=concurrency)
+            assert report.counts.keys() == {Outcome.RELEASED, Outcome.SKIPPED}
+            assert len(uploads.storage.looks) <= concurrency + CONNECTION_FAILURE_THRESHOLD
+            uploads.clock.advance(FINALIZATION_RULES.poll)
+        assert {row.status for row in uploads.entries} == {FinalizeStatus.PENDING}
+        assert sum(row.schedule.attempts for row in uploads.entries) == 7
         assert {row.status for row in uploads.recordings} == {RecordingStatus.UPLOADING}
 
         uploads.storage.fault = None
-        uploads.clock.advance(timedelta(minutes=1))
         healed = await uploads.run(uploads.job, concurrency=concurrency)
         assert healed.counts == {Outcome.RECONCILED: 1_000}
         assert len(uploads.messages) == len(uploads.notices) == 1_000
 
-    async def test_server_that_answers_badly_now_and_then_is_no_outage(self, uploads: Uploads) -> None:
+    @pytest.mark.parametrize("concurrency", [1, 3, 8])
+    async def test_shows_in_as_many_rows_as_it_takes_and_spares_them_all(
+        self, uploads: Uploads, concurrency: int
+    ) -> None:
+        many(uploads, CONNECTION_FAILURE_THRESHOLD)
+        uploads.storage.fault = REFUSED
+        report = await uploads.run(uploads.job, concurrency=concurrency)
+        assert report.counts.keys() <= {Outcome.RELEASED, Outcome.SKIPPED}
+        assert all(row.schedule.attempts == 0 for row in uploads.entries)
+
+    async def test_is_waited_for_while_other_lanes_are_asking(self, uploads: Uploads) -> None:
+        many(uploads, CONNECTION_FAILURE_THRESHOLD)
+        uploads.storage.fault = REFUSED
+
+        async def slowly() -> None:
+            for _ in range(50):
+                await asyncio.sleep(0)
+
+        uploads.storage_switch.at(LOOK, Phase.SENT, lambda: None)
+        for _ in range(CONNECTION_FAILURE_THRESHOLD - 1):
+            uploads.storage_switch.at(LOOK, Phase.SENT, slowly)
+        report = await uploads.run(uploads.job, concurrency=CONNECTION_FAILURE_THRESHOLD)
+        assert report.counts == {Outcome.RELEASED: CONNECTION_FAILURE_THRESHOLD}
+
+    async def test_shows_over_several_cycles_when_little_is_due(self, uploads: Uploads) -> None:
+        many(uploads, 2)
+        uploads.storage.fault = REFUSED
+        assert (await uploads.run(uploads.job)).counts == {Outcome.RETRIED: 2}
+        many(uploads, 3, first=2)
+        for _ in range(3 * FINALIZATION_RULES.max_attempts):
+            assert Outcome.RETRIED not in (await uploads.run(uploads.job)).counts
+            uploads.clock.advance(FINALIZATION_RULES.poll)
+        assert sorted(row.schedule.attempts for row in uploads.entries) == [0, 1, 1]
+
+        uploads.storage.fault = None
+        assert (await uploads.run(uploads.job)).counts == {Outcome.RECONCILED: 3}
+
+    async def test_is_not_concluded_from_one_recording(self, uploads: Uploads) -> None:
+        a_lost_callback(uploads, REFUSED)
+        outcomes = []
+        for _ in range(FINALIZATION_RULES.max_attempts):
+            outcomes.append((await uploads.attempt()).outcome)
+            uploads.clock.advance(timedelta(minutes=15))
+        assert outcomes == [Outcome.RETRIED] * 7 + [Outcome.QUARANTINED]
+
+    async def test_is_not_concluded_when_storage_answered_in_between(self, uploads: Uploads) -> None:
+        counts = []
+        for n in range(5):
+            many(uploads, n + 1, first=n)
+            uploads.storage.fault = None if n == 2 else REFUSED
+            counts.append((await uploads.run(uploads.job)).counts)
+        refused = {Outcome.RETRIED: 1}
+        assert counts == [refused, refused, {Outcome.RECONCILED: 1}, refused, refused]
+
+    @pytest.mark.parametrize("concurrency", [1, 2, 8])
+    async def test_server_that_refuses_now_and_then_is_none(self, uploads: Uploads, concurrency: int) -> None:
         many(uploads, 20)
         for n in range(0, 20, 2):
             uploads.storage.answer(a_pair(n)[0].object_key, REFUSED)
-        report = await uploads.run(uploads.job)
+        report = await uploads.run(uploads.job, concurrency=concurrency)
         assert report.counts == {Outcome.RETRIED: 10, Outcome.RECONCILED: 10}
 
-    async def test_rehearsal_of_an_outage_asks_no_more_than_the_cycle(self, uploads: Uploads) -> None:
+    async def test_is_not_looked_for_in_rows_that_need_no_storage(self, uploads: Uploads) -> None:
+        many(uploads, 1)
+        needing_none: list[dict[str, Any]] = [
+            {"session_ended_at": NOW},
+            {"status": RecordingStatus.AVAILABLE},
+            {"session_ended_at": None},
+        ]
+        for n, changes in enumerate(needing_none, 1):
+            uploads.put(*a_pair(n, **changes))
+        uploads.storage.fault = REFUSED
+        report = await uploads.run(uploads.job)
+        assert report.counts == {Outcome.RETRIED: 1, Outcome.DEFERRED: 2, Outcome.REPUBLISHED: 1}
+        assert uploads.storage.looks == [a_pair(0)[0].object_key]
+
+    async def test_fault_that_shows_while_others_are_asked_is_told(self, uploads: Uploads) -> None:
+        many(uploads, 5)
+        uploads.storage.answer(a_pair(0)[0].object_key, REFUSED)
+        uploads.storage.answer(a_pair(1)[0].object_key, NO_BUCKET)
+        report = await uploads.run(uploads.job)
+        assert report.counts == {Outcome.RELEASED: 1, Outcome.SKIPPED: 4}
+        assert [error.code for error in uploads.telemetry.configuration_faults] == ["NO_SUCH_BUCKET"]
+
+    async def test_database_that_fails_while_others_are_read_is_the_one_rows_matter(
+        self, uploads: Uploads
+    ) -> None:
+        many(uploads, 10)
+        uploads.storage.fault = REFUSED
+        uploads.switch.at("candidates", Phase.SENT, lambda: None)
+        uploads.switch.at("candidates", Phase.SENT, GONE)
+        report = await uploads.run(uploads.job, concurrency=2)
+        assert report.counts.keys() == {Outcome.ROLLED_BACK, Outcome.RELEASED, Outcome.SKIPPED}
+        assert report.counts[Outcome.ROLLED_BACK] == 1
+        assert sum(row.schedule.attempts for row in uploads.entries) == 1
+
+    @pytest.mark.parametrize("step", range(1, 80))
+    async def test_cancelled_while_it_is_found_out_nothing_is_left_waiting(
+        self, uploads: Uploads, step: int
+    ) -> None:
+        many(uploads, 2)
+        uploads.storage.fault = REFUSED
+        others = asyncio.all_tasks()
+        task = asyncio.create_task(uploads.run(uploads.job, concurrency=4))
+        for _ in range(step):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        assert all(row.schedule.attempts <= 1 for row in uploads.entries)
+        assert (uploads.database.open_transactions, uploads.server.held) == (0, [])
+        assert asyncio.all_tasks() == others
+
+    async def test_rehearsal_asks_no_more_than_the_cycle(self, uploads: Uploads) -> None:
         many(uploads, 50)
         uploads.storage.fault = REFUSED
-        for candidate in await uploads.read():
-            await uploads.job.preview(candidate, uploads.cycle)
-        assert len(uploads.storage.looks) == 3
+        reports = [await uploads.job.preview(candidate, uploads.cycle) for candidate in await uploads.read()]
+        assert len(uploads.storage.looks) == CONNECTION_FAILURE_THRESHOLD
+        assert [report.outcome for report in reports] == [Outcome.RELEASED] + [Outcome.SKIPPED] * 49
 
 
 class TestSomebodyElseWasFaster:

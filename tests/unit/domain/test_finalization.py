@@ -37,9 +37,11 @@ from messenger_jobs.domain.finalization import (
     TimeOut,
     Verdict,
     open_attempt,
+    refuse,
     release,
     settle,
 )
+from messenger_jobs.domain.recording_finalize import FinalizeStatus
 
 from tests.support.builders import MICROSECOND, NOW
 from tests.support.recordings import FINALIZATION_RULES as RULES
@@ -149,6 +151,18 @@ class TestPhases:
     @pytest.mark.parametrize("code", [str(RECORDING_MISSING), str(NEVER_SETTLED)])
     def test_codes_are_those_that_operators_know(self, code: str) -> None:
         assert code in {"FinalizeGuard:RECORDING_MISSING", "Finalize:ATTEMPT_NEVER_SETTLED"}
+
+    @pytest.mark.parametrize(("attempts", "after"), [(7, 8), (8, 8)])
+    def test_row_that_is_refused_never_has_more_attempts_than_allowed(
+        self, attempts: int, after: int
+    ) -> None:
+        error = AttemptError("Postgres", "22003")
+        verdict = refuse(an_entry(attempts=attempts), error, now=NOW, spread=0.0, rules=RULES)
+        assert isinstance(verdict, Quarantine)
+        assert verdict.error == error
+        assert verdict.entry.status is FinalizeStatus.QUARANTINED
+        assert verdict.entry.schedule.attempts == after
+        assert verdict.entry.schedule.last_error == str(error)
 
 
 class TestEvidence:
