@@ -19,6 +19,8 @@ class Outcome(StrEnum):
     """The attempt counted and failed; another one follows."""
     FAILED = "failed"
     """The deal's last allowed attempt failed (poison), or the recording is lost."""
+    DUPLICATE = "duplicate"
+    """The deal is known: its intent was tried, or is finished, and is not the message's business any more."""
     SKIPPED = "skipped"
     """Somebody else has the row, or it is no longer due: nothing done, nothing counted."""
     ROLLED_BACK = "rolled_back"

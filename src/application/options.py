@@ -155,3 +155,59 @@ class RecordingFinalizeRetryOptions(JobOptions):
                 "storage_timeout",
                 "must be shorter than the shortest first delay, backoff_base * (1 - backoff_jitter)",
             )
+
+
+@frozen(kw_only=True)
+class OutboxRelayOptions:
+    """Options of ``outbox-relay``. Raises `InvalidOptions` naming every option out of bounds.
+
+    ``send_timeout`` bounds one publishing, ``retention`` is how long published messages are kept.
+    """
+
+    polling_interval: timedelta = timedelta(seconds=1)
+    batch_size: int = 500
+    retention: timedelta = timedelta(days=7)
+    send_timeout: timedelta = timedelta(seconds=30)
+
+    def __attrs_post_init__(self) -> None:
+        problems = tuple(self._problems())
+        if problems:
+            raise InvalidOptions(problems)
+
+    @property
+    def lock_ttl(self) -> timedelta:
+        """The run lock's TTL: at least a minute, and three times the longest that a relay does not look at its lease.
+
+        A lease is asked for when half its TTL has passed, and ends on this side a tenth before the TTL: in the 40 %
+        between, a whole publishing or a whole wait must fit.
+        """
+        return 3 * max(timedelta(seconds=20), self.send_timeout, self.polling_interval)
+
+    @property
+    def backoff(self) -> BackoffPolicy:
+        """Waits of the relay after trouble, and of a key whose message failed: from one poll up to half a minute."""
+        return BackoffPolicy(
+            base=self.polling_interval,
+            factor=2.0,
+            cap=max(timedelta(seconds=30), self.polling_interval),
+            jitter=0.2,
+        )
+
+    @property
+    def patience(self) -> timedelta:
+        """Without a sign of life for longer a relay is stuck: its longest wait, a publishing, the database's limits."""
+        return self.backoff.cap + self.send_timeout + timedelta(minutes=2)
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        for name, most, written in (
+            ("polling_interval", timedelta(hours=1), "1h"),
+            ("retention", timedelta(days=3650), "3650d"),
+            ("send_timeout", timedelta(minutes=10), "10m"),
+        ):
+            value: timedelta = getattr(self, name)
+            if value <= timedelta(0):
+                yield name, "must be longer than 0 seconds"
+            elif value > most:
+                yield name, f"must not be longer than {written}"
+        if not 1 <= self.batch_size <= 10_000:
+            yield "batch_size", "must be between 1 and 10000"

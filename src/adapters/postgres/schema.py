@@ -51,6 +51,8 @@ INDEXES: Final = frozenset(
         "ux_outbox_event_id",
         "ux_outbox_dedupe_key",
         "ix_outbox_unpublished",
+        "ix_outbox_published",
+        "ix_outbox_dead",
         "ix_recording_active",
         "ux_rfa_recording",
         "ix_rfa_due",

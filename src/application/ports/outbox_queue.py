@@ -75,14 +75,17 @@ class OutboxQueue(Protocol):
         ...
 
     async def mark_published(self, published: Sequence[PublishedMessage], *, at: datetime) -> int:
-        """Store the receipts; the number of messages that were not published or dead before.
+        """Store the receipts and clear the errors; the number of messages that were not published or dead before.
 
-        Marking one again changes nothing: the first receipt stays.
+        Marking one again changes nothing: the first receipt stays. So does one that is pruned meanwhile, or parked.
         """
         ...
 
     async def mark_failed(self, failed: Sequence[FailedMessage], *, at: datetime) -> int:
-        """Count an attempt of each and store its error; park the dead. Published or dead ones stay as they are."""
+        """Count an attempt of each and store its error; park the dead; the number of messages marked.
+
+        Published or dead ones stay as they are.
+        """
         ...
 
     async def prune(self, *, published_before: datetime, limit: int) -> int:

@@ -1,0 +1,144 @@
+"""The outbox in PostgreSQL, as its relay and its operators see it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, LiteralString
+
+from attrs import frozen
+from psycopg import AsyncCursor
+from psycopg.abc import Params
+from psycopg.rows import TupleRow, tuple_row
+
+from ...application.ports.outbox import OutboxMessage
+from ...application.ports.outbox_queue import (
+    DeadMessage,
+    FailedMessage,
+    OutboxBacklog,
+    PublishedMessage,
+    QueuedMessage,
+)
+from . import outbox_queue_statements as sql
+from .connections import Connections
+from .errors import TranslatedErrors
+
+
+@frozen
+class PostgresOutboxQueue:
+    """See `OutboxQueue`. Every method costs one statement."""
+
+    _connections: Connections
+
+    async def unpublished(self, *, after_id: int, limit: int) -> Sequence[QueuedMessage]:
+        """See `OutboxQueue.unpublished`."""
+        rows = await self._rows(sql.UNPUBLISHED, {"after_id": after_id, "limit": limit})
+        return [_queued(row) for row in rows]
+
+    async def mark_published(self, published: Sequence[PublishedMessage], *, at: datetime) -> int:
+        """See `OutboxQueue.mark_published`."""
+        return await self._change(
+            sql.MARK_PUBLISHED,
+            {
+                "ids": [message.id for message in published],
+                "partitions": [message.partition for message in published],
+                "offsets": [message.offset for message in published],
+                "at": at,
+            },
+        )
+
+    async def mark_failed(self, failed: Sequence[FailedMessage], *, at: datetime) -> int:
+        """See `OutboxQueue.mark_failed`."""
+        return await self._change(
+            sql.MARK_FAILED,
+            {
+                "ids": [message.id for message in failed],
+                "errors": [message.error_code for message in failed],
+                "dead": [message.dead for message in failed],
+                "at": at,
+            },
+        )
+
+    async def prune(self, *, published_before: datetime, limit: int) -> int:
+        """See `OutboxQueue.prune`."""
+        return await self._change(sql.PRUNE, {"published_before": published_before, "limit": limit})
+
+    async def dead(self, *, after_id: int, limit: int) -> Sequence[DeadMessage]:
+        """See `OutboxQueue.dead`."""
+        rows = await self._rows(sql.DEAD, {"after_id": after_id, "limit": limit})
+        return [_dead(row) for row in rows]
+
+    async def requeue(self, ids: Collection[int]) -> Collection[int]:
+        """See `OutboxQueue.requeue`. In the order of ids."""
+        rows = await self._rows(sql.REQUEUE, {"ids": list(ids)})
+        return sorted(id_ for (id_,) in rows)
+
+    async def backlog(self) -> OutboxBacklog:
+        """See `OutboxQueue.backlog`. Costs as much as there is to count."""
+        ((unpublished, dead, oldest),) = await self._rows(sql.BACKLOG, {})
+        return OutboxBacklog(unpublished=unpublished, dead=dead, oldest_created_at=oldest)
+
+    async def _rows(self, statement: LiteralString, parameters: Params) -> list[TupleRow]:
+        async with self._executed(statement, parameters) as cursor:
+            return await cursor.fetchall()
+
+    async def _change(self, statement: LiteralString, parameters: Params) -> int:
+        async with self._executed(statement, parameters) as cursor:
+            return cursor.rowcount
+
+    @asynccontextmanager
+    async def _executed(
+        self, statement: LiteralString, parameters: Params
+    ) -> AsyncGenerator[AsyncCursor[TupleRow]]:
+        async with self._connections.statement() as connection:
+            with TranslatedErrors():
+                cursor = AsyncCursor(connection, row_factory=tuple_row)
+                # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
+                await cursor.execute(statement, parameters, prepare=False)
+                yield cursor
+
+
+def _queued(row: tuple[Any, ...]) -> QueuedMessage:
+    (
+        id_,
+        event_id,
+        topic,
+        message_key,
+        aggregate_type,
+        aggregate_id,
+        event_type,
+        contract_version,
+        payload,
+        headers,
+        occurred_at,
+        dedupe_key,
+        attempts,
+    ) = row
+    message = OutboxMessage(
+        event_id=event_id,
+        topic=topic,
+        message_key=message_key,
+        aggregate_type=aggregate_type,
+        aggregate_id=aggregate_id,
+        event_type=event_type,
+        contract_version=contract_version,
+        payload=payload,
+        headers=headers,
+        occurred_at=occurred_at,
+        dedupe_key=dedupe_key,
+    )
+    return QueuedMessage(id=id_, message=message, attempts=attempts)
+
+
+def _dead(row: tuple[Any, ...]) -> DeadMessage:
+    id_, event_id, topic, message_key, attempts, error_code, dead_at = row
+    return DeadMessage(
+        id=id_,
+        event_id=event_id,
+        topic=topic,
+        message_key=message_key,
+        attempts=attempts,
+        error_code=error_code,
+        dead_at=dead_at,
+    )

@@ -1,0 +1,55 @@
+"""An outbox message in the envelope in which its readers get it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from .integration_events import CONTRACT_VERSION_HEADER, EVENT_ID_HEADER, EVENT_TYPE_HEADER, rfc3339
+from .ports.event_publisher import Event
+from .ports.outbox import OutboxMessage
+
+UNSERIALISABLE: Final = "Envelope:UNSERIALISABLE"
+
+
+class UnserialisableMessage(ValueError):
+    """The message cannot be written as JSON in UTF-8, and never will be; tells nothing of its data."""
+
+    code: Final = UNSERIALISABLE
+
+    def __init__(self, message: OutboxMessage) -> None:
+        super().__init__(f"message {message.event_id} cannot be written as JSON")
+
+
+def envelope(message: OutboxMessage) -> Event:
+    """The message's event: its envelope as compact JSON in UTF-8, its key, and its headers.
+
+    ``event-id``, ``event-type`` and ``contract-version`` are always among the headers, and say what the envelope says;
+    all others are the message's own. Raises `UnserialisableMessage`.
+    """
+    content = {
+        "eventId": str(message.event_id),
+        "eventType": message.event_type,
+        "contractVersion": message.contract_version,
+        "aggregateType": message.aggregate_type,
+        "aggregateId": message.aggregate_id,
+        "occurredAt": rfc3339(message.occurred_at),
+        "payload": message.payload,
+    }
+    headers = {
+        **message.headers,
+        EVENT_ID_HEADER: str(message.event_id),
+        EVENT_TYPE_HEADER: message.event_type,
+        CONTRACT_VERSION_HEADER: str(message.contract_version),
+    }
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return Event(
+            topic=message.topic,
+            key=message.message_key.encode(),
+            value=text.encode(),
+            headers=tuple((name, value.encode()) for name, value in headers.items()),
+        )
+    # The message of any of these may quote the payload. AttributeError: a header of a host that is no text.
+    except (TypeError, ValueError, RecursionError, AttributeError):
+        raise UnserialisableMessage(message) from None

@@ -1,0 +1,258 @@
+"""One pass of the relay over the outbox: rounds of messages, their receipts, and their marks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+from uuid import UUID
+
+from attrs import define, field
+
+from .cycle_report import CycleEnd
+from .event_envelope import UnserialisableMessage, envelope
+from .failing_keys import FailingKeys, Key
+from .finishing import asked_to_end, ended_before, finishing
+from .ports.clock import Clock
+from .ports.errors import Misconfigured, PortError
+from .ports.event_publisher import Event, EventPublisher, NotPublished, Published, Receipt, Unpublishable
+from .ports.outbox_queue import FailedMessage, OutboxQueue, PublishedMessage, QueuedMessage
+from .ports.relay_telemetry import RelayTelemetry
+from .ports.run_lock import RunLease
+from .relay_report import MessageFailure, PassReport, Trouble, TroubleKind
+from .stop_signal import StopSignal
+
+ROUND_GRACE: Final = 3.0
+"""Seconds in which a round may still get its receipts and mark them after a cancellation."""
+
+STOP_GRACE: Final = 10.0
+"""Seconds that a round in hand has after a stop request. A broker that answers at all does so sooner, and a send
+time-out may be as long as the whole time that a worker has for stopping."""
+
+BATCHES_PER_PASS: Final = 20
+"""So many batches' worth of published messages end a pass, so that what was committed late under an earlier id, and
+what waits for another attempt, gets its turn. Messages that are held back do not count: they must hide nobody."""
+
+Lanes = dict[Key, deque[QueuedMessage]]
+"""A batch by topic and key, each in the order of ids; only the first of a lane may be sent."""
+
+
+@define(kw_only=True, eq=False)
+class OutboxPass:
+    """Everything committed is offered to the broker once, in batches by id from the lowest one.
+
+    A message is only sent when everything before it of its topic and key is published or parked, as far as this pass
+    saw. Receipts are marked after every round, before the next one is sent. ``unmarked`` outlives the pass: receipts
+    whose mark failed are marked first by the next pass, instead of being sent again.
+    """
+
+    run_id: UUID
+    queue: OutboxQueue
+    publisher: EventPublisher
+    clock: Clock
+    telemetry: RelayTelemetry
+    batch_size: int
+    failing: FailingKeys
+    unmarked: list[PublishedMessage]
+    lease: RunLease
+    stop: StopSignal
+    beat: Callable[[], None]
+    published: int = field(default=0, init=False)
+    failed: int = field(default=0, init=False)
+    parked: int = field(default=0, init=False)
+    held_back: int = field(default=0, init=False)
+    more: bool = field(default=False, init=False)
+    end: CycleEnd | None = field(default=None, init=False)
+    trouble: Trouble | None = field(default=None, init=False)
+    _held: set[Key] = field(factory=set[Key], init=False)
+
+    async def run(self) -> PassReport:
+        """Make the pass. Failures end in the report, never in an exception.
+
+        Cancellation propagates; the round in hand gets `ROUND_GRACE` seconds before.
+        """
+        started_at, started = self.clock.now(), self.clock.monotonic()
+        try:
+            await self._drain()
+        except asyncio.CancelledError as error:
+            if asked_to_end():
+                raise
+            self._abort(trouble_of(error))
+        except Exception as error:  # noqa: BLE001 - the report says it, and the loop goes on
+            self._abort(trouble_of(error))
+        return self._report(started_at, timedelta(seconds=self.clock.monotonic() - started))
+
+    async def _drain(self) -> None:
+        await self._mark_published()
+        after_id = 0
+        while self._may_go_on() and await self._still_holder():
+            batch = await self.queue.unpublished(after_id=after_id, limit=self.batch_size)
+            await self._publish(batch)
+            if len(batch) < self.batch_size:
+                return
+            if self.published >= BATCHES_PER_PASS * self.batch_size:
+                self.more = True
+                return
+            after_id = batch[-1].id
+
+    async def _publish(self, batch: Sequence[QueuedMessage]) -> None:
+        lanes = self._lanes(batch)
+        if lanes and not await self._confirm():
+            return
+        while lanes and self._may_go_on() and await self._still_holder():
+            await finishing(ended_before(self._round(lanes), self._stop_is_late()), within=ROUND_GRACE)
+            self.beat()
+
+    async def _stop_is_late(self) -> None:
+        await self.stop.wait()
+        await self.clock.sleep(STOP_GRACE)
+
+    def _lanes(self, batch: Sequence[QueuedMessage]) -> Lanes:
+        now = self.clock.monotonic()
+        lanes: Lanes = {}
+        for message in batch:
+            key = _key(message)
+            if key in self._held or self.failing.waits(key, now=now):
+                # For the rest of the pass, also when its wait ends before: what is behind it must not overtake it.
+                self._held.add(key)
+                self.held_back += 1
+            else:
+                lanes.setdefault(key, deque()).append(message)
+        return lanes
+
+    async def _round(self, lanes: Lanes) -> None:
+        """Send the first message of every lane, so no two of one key, and mark what became of each."""
+        heads = sorted((lane[0] for lane in lanes.values()), key=lambda message: message.id)
+        receipts = await self._send(heads)
+        outage: str | None = None
+        failures: list[tuple[QueuedMessage, Unpublishable | NotPublished]] = []
+        for head in heads:
+            match receipt := receipts[head.id]:
+                case Published():
+                    self.unmarked.append(
+                        PublishedMessage(id=head.id, partition=receipt.partition, offset=receipt.offset)
+                    )
+                    self._went_on(lanes, head)
+                case NotPublished(outage=True):
+                    outage = outage or receipt.code
+                case Unpublishable() | NotPublished():
+                    failures.append((head, receipt))
+                case _:
+                    assert_never(receipt)
+        self.published += len(self.unmarked)
+        await self._mark_published()
+        if outage is None:
+            await self._mark_failed(lanes, failures)
+        else:
+            self._abort(Trouble(kind=TroubleKind.BROKER, code=outage))
+
+    async def _send(self, heads: Sequence[QueuedMessage]) -> Mapping[int, Receipt]:
+        receipts: dict[int, Receipt] = {}
+        events: dict[int, Event] = {}
+        for head in heads:
+            try:
+                events[head.id] = envelope(head.message)
+            except UnserialisableMessage as error:
+                receipts[head.id] = Unpublishable(code=error.code)
+        if events:
+            answers = await self.publisher.publish(list(events.values()))
+            receipts.update(zip(events, answers, strict=True))
+        return receipts
+
+    async def _mark_published(self) -> None:
+        if self.unmarked:
+            await self.queue.mark_published(self.unmarked, at=self.clock.now())
+            self.unmarked.clear()
+
+    async def _mark_failed(
+        self, lanes: Lanes, failures: Sequence[tuple[QueuedMessage, Unpublishable | NotPublished]]
+    ) -> None:
+        if not failures:
+            return
+        marks = [
+            FailedMessage(id=head.id, error_code=receipt.code, dead=isinstance(receipt, Unpublishable))
+            for head, receipt in failures
+        ]
+        await self.queue.mark_failed(marks, at=self.clock.now())
+        for head, receipt in failures:
+            failure = MessageFailure(
+                event_id=head.message.event_id,
+                topic=head.message.topic,
+                error_code=receipt.code,
+                attempts=head.attempts + 1,
+            )
+            if isinstance(receipt, Unpublishable):
+                self.parked += 1
+                self._went_on(lanes, head)
+                self.telemetry.message_parked(self.run_id, failure)
+            else:
+                self.failed += 1
+                self._hold_back(lanes, head)
+                self.telemetry.message_failed(self.run_id, failure)
+
+    def _went_on(self, lanes: Lanes, head: QueuedMessage) -> None:
+        key = _key(head)
+        self.failing.went_on(key)
+        lane = lanes[key]
+        lane.popleft()
+        if not lane:
+            del lanes[key]
+
+    def _hold_back(self, lanes: Lanes, head: QueuedMessage) -> None:
+        key = _key(head)
+        self.failing.failed(key, now=self.clock.monotonic())
+        self._held.add(key)
+        self.held_back += len(lanes.pop(key)) - 1
+
+    def _may_go_on(self) -> bool:
+        if self.end is None and self.stop.requested:
+            self.end = CycleEnd.STOPPED
+        return self.end is None
+
+    async def _still_holder(self) -> bool:
+        """Cheap before every reading and every round: only a lease in the second half of its TTL is asked for."""
+        if self.lease.expired:
+            return self._lost()
+        return not self.lease.confirmation_due or await self._confirm()
+
+    async def _confirm(self) -> bool:
+        return await self.lease.confirm() or self._lost()
+
+    def _lost(self) -> bool:
+        self.end = CycleEnd.LOCK_LOST
+        self.telemetry.lock_lost(self.run_id)
+        return False
+
+    def _abort(self, trouble: Trouble) -> None:
+        self.end, self.trouble = CycleEnd.ABORTED, trouble
+
+    def _report(self, started_at: datetime, duration: timedelta) -> PassReport:
+        return PassReport(
+            run_id=self.run_id,
+            started_at=started_at,
+            duration=duration,
+            end=self.end or CycleEnd.COMPLETED,
+            published=self.published,
+            failed=self.failed,
+            parked=self.parked,
+            held_back=self.held_back,
+            more=self.more,
+            trouble=self.trouble,
+        )
+
+
+def trouble_of(error: BaseException) -> Trouble:
+    """What an exception means for the relay."""
+    match error:
+        case Misconfigured():
+            return Trouble(kind=TroubleKind.CONFIGURATION, code=error.code, error=error)
+        case PortError():
+            return Trouble(kind=TroubleKind.DATABASE, code=error.code, error=error)
+        case _:
+            return Trouble(kind=TroubleKind.DEFECT, code=f"Defect:{type(error).__name__}", error=error)
+
+
+def _key(queued: QueuedMessage) -> Key:
+    return queued.message.topic, queued.message.message_key
