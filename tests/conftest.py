@@ -9,7 +9,7 @@ from hypothesis import settings
 # them says "AssertionError" and nothing else.
 pytest.register_assert_rewrite("tests.contract", "tests.support")
 
-pytest_plugins = ["tests.support.postgres_servers", "tests.support.s3_servers"]
+pytest_plugins = ["tests.support.kafka_servers", "tests.support.postgres_servers", "tests.support.s3_servers"]
 
 # Hypothesis takes "ci" by itself where CI is set (the same examples in every run), else "default";
 # `--hypothesis-profile=fuzz` searches on. A loaded machine is slow: no deadline for a single example.

@@ -52,6 +52,17 @@ class Units(ProvisioningContract):
             await claimed(third, row)
         await harness.assert_nothing_left()
 
+    async def test_row_is_locked_by_its_deal_as_by_its_own_id(self, harness: ProvisioningHarness) -> None:
+        row = a_new_provision()
+        await harness.put(row, a_new_provision())
+        async with harness.store.begin() as first, harness.other.begin() as second:
+            locked = await first.lock_of_deal(row.deal_id)
+            assert locked is not None
+            assert locked.id == row.id
+            assert await second.claim(row.id, as_of=AS_OF, rules=RULES) is None
+            assert await first.lock_of_deal(row.id) is None
+        await harness.assert_nothing_left()
+
     async def test_own_claim_can_be_repeated(self, harness: ProvisioningHarness) -> None:
         await harness.put(a_provision())
         async with harness.store.begin() as work:

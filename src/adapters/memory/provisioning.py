@@ -11,14 +11,14 @@ from attrs import evolve, field, frozen
 
 from ...application.cursor import Cursor
 from ...application.ports.outbox import OutboxMessage
-from ...application.ports.provisioning import ProvisioningBacklog
+from ...application.ports.provisioning import Intent, ProvisioningBacklog
 from ...domain.deal_chat_provision import DealChatProvision, ProvisioningRules, ProvisionStatus
 from ...domain.provisioning import ProvisionSnapshot, Verdict
 from .database import Transaction
 from .outbox import MemoryOutbox, insert_message
 from .provision_rows import place
 from .provisioning_reads import ProvisioningReads, is_due
-from .provisioning_writes import write_provision, write_verdict
+from .provisioning_writes import insert_intent, write_provision, write_verdict
 from .schema import MessengerDatabase, ProvisionRow
 from .switch import Switch, let_others_run
 
@@ -120,6 +120,15 @@ class MemoryProvisioningUnit:
         """See `ProvisioningUnit.outbox`."""
         return MemoryOutbox(self._database, self._transaction)
 
+    async def intend(self, provision: DealChatProvision) -> Intent:
+        """See `ProvisioningUnit.intend`."""
+        async with self._transaction.statement("intend"):
+            if await insert_intent(self._database, self._transaction, provision):
+                return Intent(seen=ProvisionSnapshot(provision=provision), is_new=True)
+        async with self._transaction.statement("lock of deal"):
+            row = await self._locked_row_of(provision.deal_id)
+            return Intent(seen=self._reads().snapshot(row), is_new=False)
+
     async def claim(
         self, provision_id: UUID, *, as_of: datetime, rules: ProvisioningRules
     ) -> ProvisionSnapshot | None:
@@ -136,6 +145,14 @@ class MemoryProvisioningUnit:
         """See `ProvisioningUnit.lock`."""
         async with self._transaction.statement("lock"):
             row = await self._transaction.lock(self._database.provisions, provision_id)
+            return None if row is None else self._reads().provision(row)
+
+    async def lock_of_deal(self, deal_id: UUID) -> DealChatProvision | None:
+        """See `ProvisioningUnit.lock_of_deal`."""
+        async with self._transaction.statement("lock of deal"):
+            provisions, of_deal = self._database.provisions, self._database.provision_of_deal
+            found = self._transaction.find(provisions, of_deal, deal_id)
+            row = None if found is None else await self._transaction.lock(provisions, found.id)
             return None if row is None else self._reads().provision(row)
 
     async def refresh(self, seen: ProvisionSnapshot) -> ProvisionSnapshot:
@@ -163,6 +180,13 @@ class MemoryProvisioningUnit:
         """See `UnitOfWork.savepoint`."""
         async with self._transaction.savepoint():
             yield
+
+    async def _locked_row_of(self, deal_id: UUID) -> ProvisionRow:
+        provisions, of_deal = self._database.provisions, self._database.provision_of_deal
+        found = self._transaction.find(provisions, of_deal, deal_id)
+        row = None if found is None else await self._transaction.lock(provisions, found.id)
+        assert row is not None, "provisions are never deleted"
+        return row
 
     def _reads(self) -> ProvisioningReads:
         return ProvisioningReads(self._database, self._transaction)

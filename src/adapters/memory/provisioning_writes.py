@@ -9,9 +9,24 @@ from ...domain.chat import Chat, Participant
 from ...domain.deal_chat_provision import DealChatProvision
 from ...domain.provisioning import NewChat, Provisioned, ProvisionSnapshot, Verdict
 from .database import Transaction
-from .provision_rows import provision_row
+from .provision_rows import member_rows, provision_row
 from .schema import MessengerDatabase
 from .table import ConstraintViolation
+
+
+async def insert_intent(
+    database: MessengerDatabase, transaction: Transaction, provision: DealChatProvision
+) -> bool:
+    """Insert a provision with its members; False when its deal has one, and then nothing is written."""
+    row, members = provision_row(provision), member_rows(provision)
+    database.provisions.check(row)
+    for member in members:
+        database.members.check(member)
+    if not await transaction.insert_unless_there(database.provisions, row, database.provision_of_deal):
+        return False
+    for member in members:
+        await transaction.insert(database.members, member)
+    return True
 
 
 async def write_verdict(

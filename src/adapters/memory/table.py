@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -144,13 +145,21 @@ class Table(Generic[Row]):
 
 def is_encodable(text: str) -> bool:
     """Whether it is free of lone surrogates, which UTF-8 cannot express."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_storable_text(value: object) -> bool:
     """Whether every text in it can be stored; JSON columns, being mappings, have rules of their own."""
     if isinstance(value, str):
         return "\0" not in value and is_encodable(value)
-    if attrs.has(kind := type(value)):
-        return all(_is_storable_text(getattr(value, attribute.name)) for attribute in attrs.fields(kind))
-    return True
+    kind: type[Any] = type(value)
+    return all(_is_storable_text(getattr(value, name)) for name in _attributes(kind))
+
+
+@cache
+def _attributes(kind: type) -> tuple[str, ...]:
+    return tuple(attribute.name for attribute in attrs.fields(kind)) if attrs.has(kind) else ()

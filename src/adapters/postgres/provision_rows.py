@@ -45,6 +45,27 @@ def provision_from(row: Row, context: Row) -> DealChatProvision:
     return _provision(row, _members(context))
 
 
+def intend_parameters(provision: DealChatProvision) -> dict[str, object]:
+    """Everything that ``INTEND`` writes."""
+    schedule = provision.schedule
+    return {
+        "id": provision.id,
+        "deal_id": provision.deal_id,
+        "title": provision.title,
+        "project_id": provision.project_id,
+        "deal_tenant_id": provision.deal_tenant_id,
+        "status": provision.status.value,
+        "attempts": schedule.attempts,
+        "next_attempt_at": schedule.next_attempt_at,
+        "created_at": provision.created_at,
+        "updated_at": provision.updated_at,
+        "version": provision.version,
+        "members": json.dumps(
+            [{"user_id": str(member.user_id), "role": member.role} for member in provision.members]
+        ),
+    }
+
+
 def settle_parameters(
     seen: ProvisionSnapshot, verdict: Verdict, message: OutboxMessage | None
 ) -> dict[str, object]:

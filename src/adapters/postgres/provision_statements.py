@@ -147,6 +147,29 @@ LOCK: Final[LiteralString] = (
     + " from messenger.deal_chat_provisions p where p.id = %(id)s for no key update"
 )
 
+# Waits for a concurrent transaction that is about to insert the same deal; a row only if this one inserts it.
+INTEND: Final[LiteralString] = """
+with intent as (
+    insert into messenger.deal_chat_provisions (id, deal_id, title, project_id, deal_tenant_id, status, attempts,
+        next_attempt_at, created_at, updated_at, version)
+    values (%(id)s, %(deal_id)s, %(title)s, %(project_id)s, %(deal_tenant_id)s, %(status)s, %(attempts)s,
+        %(next_attempt_at)s, %(created_at)s, %(updated_at)s, %(version)s)
+    on conflict (deal_id) do nothing
+    returning id
+), member as (
+    insert into messenger.deal_chat_provision_members (provision_id, user_id, role)
+    select intent.id, named.user_id, named.role
+    from intent, jsonb_to_recordset(%(members)s::jsonb) as named (user_id uuid, role text)
+)
+select id from intent
+"""
+
+LOCK_OF_DEAL: Final[LiteralString] = (
+    "select "
+    + PROVISION_COLUMNS
+    + " from messenger.deal_chat_provisions p where p.deal_id = %(deal_id)s for no key update"
+)
+
 REQUEUE: Final[LiteralString] = """
 update messenger.deal_chat_provisions
 set attempts = %(attempts)s, next_attempt_at = %(next_attempt_at)s, version = %(version)s

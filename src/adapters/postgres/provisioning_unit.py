@@ -10,6 +10,8 @@ from psycopg import AsyncCursor
 from psycopg.abc import Params
 from psycopg.rows import tuple_row
 
+from ...application.ports.errors import RowRolledBack
+from ...application.ports.provisioning import Intent
 from ...domain.deal_chat_provision import DealChatProvision, ProvisioningRules
 from ...domain.provisioning import ProvisionSnapshot, Verdict
 from . import provision_statements as sql
@@ -17,6 +19,7 @@ from .errors import TranslatedErrors
 from .provision_rows import (
     Row,
     due_parameters,
+    intend_parameters,
     provision_from,
     refreshed,
     settle_parameters,
@@ -27,6 +30,15 @@ from .unit_of_work import PostgresUnitOfWork
 
 class PostgresProvisioningUnit(PostgresUnitOfWork):
     """See `ProvisioningUnit`."""
+
+    async def intend(self, provision: DealChatProvision) -> Intent:
+        """See `ProvisioningUnit.intend`. One statement for a new deal, three for a known one."""
+        if await self._row(sql.INTEND, intend_parameters(provision)) is not None:
+            return Intent(seen=ProvisionSnapshot(provision=provision), is_new=True)
+        row = await self._row(sql.LOCK_OF_DEAL, {"deal_id": provision.deal_id})
+        if row is None:
+            raise RowRolledBack("INTENT_GONE", "the deal's provision was deleted during the transaction")
+        return Intent(seen=snapshot_from(row, await self._context(row[0])), is_new=False)
 
     async def claim(
         self, provision_id: UUID, *, as_of: datetime, rules: ProvisioningRules
@@ -39,6 +51,11 @@ class PostgresProvisioningUnit(PostgresUnitOfWork):
         """See `ProvisioningUnit.lock`."""
         row = await self._row(sql.LOCK, {"id": provision_id})
         return None if row is None else provision_from(row, await self._context(provision_id))
+
+    async def lock_of_deal(self, deal_id: UUID) -> DealChatProvision | None:
+        """See `ProvisioningUnit.lock_of_deal`."""
+        row = await self._row(sql.LOCK_OF_DEAL, {"deal_id": deal_id})
+        return None if row is None else provision_from(row, await self._context(row[0]))
 
     async def refresh(self, seen: ProvisionSnapshot) -> ProvisionSnapshot:
         """See `ProvisioningUnit.refresh`."""

@@ -33,12 +33,33 @@ class ProvisioningBacklog:
     oldest_created_at: datetime | None
 
 
+@frozen(kw_only=True)
+class Intent:
+    """A deal's row, locked, with what an attempt decides on; ``is_new`` when this very call inserted it.
+
+    A new one is not asked for its chat, which it has only by an accident: writing the attempt notices
+    (`ChatAlreadyExists`).
+    """
+
+    seen: ProvisionSnapshot
+    is_new: bool
+
+
 class ProvisioningUnit(UnitOfWork, Protocol):
     """One transaction over provisions, chats, participants, the chat feed and the outbox."""
 
     @property
     def outbox(self) -> Outbox:
         """Writes integration events in this transaction."""
+        ...
+
+    async def intend(self, provision: DealChatProvision) -> Intent:
+        """Insert the provision with its members, unless its deal has one (``ux_dcp_deal``); lock the deal's row.
+
+        Waits for a concurrent transaction that is about to insert the same deal, or has its row locked, and goes on
+        with what that one leaves; raises `RowRolledBack` when the wait exceeds the lock time-out. A row that is there
+        stays as it is, its members too. Raises `DataRejected` for values that cannot be stored.
+        """
         ...
 
     async def claim(
@@ -56,6 +77,10 @@ class ProvisioningUnit(UnitOfWork, Protocol):
 
         Raises `RowRolledBack` when the wait exceeds the lock time-out.
         """
+        ...
+
+    async def lock_of_deal(self, deal_id: UUID) -> DealChatProvision | None:
+        """As `lock`, for the row of a deal."""
         ...
 
     async def refresh(self, seen: ProvisionSnapshot) -> ProvisionSnapshot:

@@ -1,0 +1,56 @@
+"""Several receivers of a consumer's telemetry as one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from typing import Final
+from uuid import UUID
+
+from ...application.cycle_report import AttemptReport
+from ...application.ports.consumer_telemetry import ConsumerTelemetry, DeadLetter, MessagePlace
+from ...application.relay_report import Trouble
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class CombinedConsumerTelemetry:
+    """A `ConsumerTelemetry` that tells every receiver in turn; without any it is silent.
+
+    A receiver that raises all the same is reported in the standard log, by the error's class, and the others are
+    told nevertheless.
+    """
+
+    def __init__(self, *receivers: ConsumerTelemetry) -> None:
+        self._receivers = receivers
+
+    def partitions_assigned(self, run_id: UUID, partitions: Collection[int]) -> None:
+        """Pass on."""
+        self._tell(lambda receiver: receiver.partitions_assigned(run_id, partitions))
+
+    def handled(self, run_id: UUID, place: MessagePlace, report: AttemptReport) -> None:
+        """Pass on."""
+        self._tell(lambda receiver: receiver.handled(run_id, place, report))
+
+    def dead_lettered(self, run_id: UUID, place: MessagePlace, letter: DeadLetter) -> None:
+        """Pass on."""
+        self._tell(lambda receiver: receiver.dead_lettered(run_id, place, letter))
+
+    def defect(self, run_id: UUID, place: MessagePlace | None, error: BaseException) -> None:
+        """Pass on."""
+        self._tell(lambda receiver: receiver.defect(run_id, place, error))
+
+    def trouble_began(self, run_id: UUID, trouble: Trouble) -> None:
+        """Pass on."""
+        self._tell(lambda receiver: receiver.trouble_began(run_id, trouble))
+
+    def trouble_ended(self, run_id: UUID, trouble: Trouble) -> None:
+        """Pass on."""
+        self._tell(lambda receiver: receiver.trouble_ended(run_id, trouble))
+
+    def _tell(self, message: Callable[[ConsumerTelemetry], None]) -> None:
+        for receiver in self._receivers:
+            try:
+                message(receiver)
+            except Exception as error:  # noqa: BLE001 - what is done must not depend on who listens
+                _LOG.error("%s failed: %s", type(receiver).__name__, type(error).__name__)
