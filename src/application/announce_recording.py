@@ -15,6 +15,7 @@ from .ports.entropy import NewId
 from .ports.finalization import FinalizationChange
 from .ports.outbox import OutboxMessage
 from .ports.realtime_outbox import RealtimeKind, RealtimeNotice
+from .ports.tracing import UNTRACED, Tracing
 
 
 @frozen(kw_only=True)
@@ -23,6 +24,7 @@ class Announcer:
 
     clock: Clock
     new_id: NewId
+    tracing: Tracing = UNTRACED
 
     def change(self, verdict: Verdict, correlation_id: UUID) -> FinalizationChange:
         """The rows that ``verdict`` changes, with the event and the hint that belong to them."""
@@ -49,7 +51,12 @@ class Announcer:
 
     def event(self, available: RecordingAvailable, correlation_id: UUID) -> OutboxMessage:
         """The integration event."""
-        return call_recording_available(available, event_id=self.new_id(), correlation_id=correlation_id)
+        return call_recording_available(
+            available,
+            event_id=self.new_id(),
+            correlation_id=correlation_id,
+            trace=self.tracing.headers(),
+        )
 
     def notice(self, event: RecordingAvailable | RecordingFailed) -> RealtimeNotice:
         """The hint for connected clients."""

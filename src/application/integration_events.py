@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
@@ -18,6 +19,7 @@ CORRELATION_ID_HEADER: Final = "correlation-id"
 EVENT_ID_HEADER: Final = "event-id"
 EVENT_TYPE_HEADER: Final = "event-type"
 CONTRACT_VERSION_HEADER: Final = "contract-version"
+_NO_TRACE: Final[Mapping[str, str]] = {}
 
 
 def rfc3339(moment: datetime) -> str:
@@ -26,9 +28,16 @@ def rfc3339(moment: datetime) -> str:
 
 
 def deal_chat_status_changed(
-    event: DealChatStatusChanged, *, event_id: UUID, correlation_id: UUID
+    event: DealChatStatusChanged,
+    *,
+    event_id: UUID,
+    correlation_id: UUID,
+    trace: Mapping[str, str] = _NO_TRACE,
 ) -> OutboxMessage:
-    """The message that tells the CRM; its key is the deal, so one deal's statuses stay in order."""
+    """The message that tells the CRM; its key is the deal, so one deal's statuses stay in order.
+
+    ``trace`` are the headers with which readers go on with the trace of the attempt.
+    """
     payload: dict[str, JsonValue] = {
         "dealId": str(event.deal_id),
         "status": event.status.value,
@@ -44,14 +53,18 @@ def deal_chat_status_changed(
         payload=payload,
         event_id=event_id,
         correlation_id=correlation_id,
+        trace=trace,
         occurred_at=event.occurred_at,
     )
 
 
 def call_recording_available(
-    event: RecordingAvailable, *, event_id: UUID, correlation_id: UUID
+    event: RecordingAvailable, *, event_id: UUID, correlation_id: UUID, trace: Mapping[str, str] = _NO_TRACE
 ) -> OutboxMessage:
-    """The message that announces a recording; its key is the session, and its ``dedupe_key`` lets it exist once."""
+    """The message that announces a recording; its key is the session, and its ``dedupe_key`` lets it exist once.
+
+    ``trace`` as in `deal_chat_status_changed`.
+    """
     recording = event.recording
     media, available_at = recording.media, recording.available_at
     if media is None or available_at is None:
@@ -81,6 +94,7 @@ def call_recording_available(
         payload=payload,
         event_id=event_id,
         correlation_id=correlation_id,
+        trace=trace,
         occurred_at=available_at,
         dedupe_key=call_recording_available_key(recording.id),
     )
@@ -100,6 +114,7 @@ def _message(
     payload: dict[str, JsonValue],
     event_id: UUID,
     correlation_id: UUID,
+    trace: Mapping[str, str],
     occurred_at: datetime,
     dedupe_key: str | None = None,
 ) -> OutboxMessage:
@@ -117,6 +132,7 @@ def _message(
             EVENT_TYPE_HEADER: event_type,
             CONTRACT_VERSION_HEADER: str(CONTRACT_VERSION),
             CORRELATION_ID_HEADER: str(correlation_id),
+            **trace,
         },
         occurred_at=occurred_at,
         dedupe_key=dedupe_key,

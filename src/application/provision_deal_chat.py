@@ -24,6 +24,7 @@ from .ports.entropy import NewId, Spread
 from .ports.errors import ChatAlreadyExists, DataRejected, RowRolledBack
 from .ports.outbox import OutboxMessage
 from .ports.provisioning import ProvisioningUnit
+from .ports.tracing import UNTRACED, Tracing
 
 
 @frozen(kw_only=True)
@@ -34,6 +35,7 @@ class ProvisionDealChat:
     new_id: NewId
     spread: Spread
     rules: ProvisioningRules
+    tracing: Tracing = UNTRACED
 
     def decide(self, seen: ProvisionSnapshot, *, not_before: datetime | None = None) -> Verdict:
         """Decide one attempt, made now.
@@ -53,7 +55,12 @@ class ProvisionDealChat:
         """What the outside is told, if anything."""
         if verdict.event is None:
             return None
-        return deal_chat_status_changed(verdict.event, event_id=self.new_id(), correlation_id=correlation_id)
+        return deal_chat_status_changed(
+            verdict.event,
+            event_id=self.new_id(),
+            correlation_id=correlation_id,
+            trace=self.tracing.headers(),
+        )
 
     async def within(
         self,

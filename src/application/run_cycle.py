@@ -17,6 +17,7 @@ from .ports.entropy import NewId
 from .ports.errors import DatabaseUnavailable, Misconfigured, PortError, RowRolledBack
 from .ports.run_lock import RunLease, RunLocks
 from .ports.telemetry import Telemetry
+from .ports.tracing import UNTRACED, Tracing
 from .stop_signal import StopSignal
 
 Candidate = TypeVar("Candidate")
@@ -64,6 +65,7 @@ async def run_cycle(
     telemetry: Telemetry,
     new_id: NewId,
     stop: StopSignal,
+    tracing: Tracing = UNTRACED,
 ) -> CycleReport:
     """Run one cycle of ``job`` and report how it ended.
 
@@ -83,6 +85,7 @@ async def run_cycle(
         limits=limits,
         clock=clock,
         telemetry=telemetry,
+        tracing=tracing,
         stop=stop,
         deadline=started + limits.max_run_duration.total_seconds(),
     )
@@ -92,7 +95,8 @@ async def run_cycle(
                 telemetry.cycle_skipped(cycle)
                 return CycleReport(cycle=cycle, end=CycleEnd.SKIPPED, duration=timedelta(0))
             telemetry.cycle_started(cycle)
-            await run.drain(lease)
+            with tracing.cycle(cycle):
+                await run.drain(lease)
     except asyncio.CancelledError:
         telemetry.cycle_aborted(cycle, "Cancelled")
         raise
@@ -118,6 +122,7 @@ class _Run(Generic[Candidate]):
     limits: CycleLimits
     clock: Clock
     telemetry: Telemetry
+    tracing: Tracing
     stop: StopSignal
     deadline: float
     counts: Counter[Outcome] = field(factory=Counter[Outcome])
@@ -191,7 +196,9 @@ class _Run(Generic[Candidate]):
 
     async def _attempt(self, row: Candidate) -> None:
         try:
-            report = await self.job.attempt(row, self.cycle)
+            with self.tracing.attempt(self.cycle) as span:
+                report = await self.job.attempt(row, self.cycle)
+                span.ended(report)
         except Misconfigured as error:
             self.counts[Outcome.ROLLED_BACK] += 1
             self.abort(error)
