@@ -19,8 +19,9 @@ from .requeue_report import RequeueReport
 class RequeueProvisions:
     """Sets ``attempts = 0`` and ``next_attempt_at = now``, each row in a transaction of its own.
 
-    A row that is ``Ready``, missing, locked for too long or changed meanwhile is refused with a reason and left alone.
-    Repeating is harmless. With ``dry_run`` nothing is written and the report says what would be.
+    A row is named by its own id or by its deal's. One that is ``Ready``, missing, locked for too long or changed
+    meanwhile is refused with a reason and left alone. Repeating is harmless. With ``dry_run`` nothing is written and
+    the report says what would be.
     """
 
     store: ProvisioningStore
@@ -36,20 +37,20 @@ class RequeueProvisions:
         """The named rows, whatever their attempts."""
         requeued: list[UUID] = []
         refused: dict[UUID, str] = {}
-        for provision_id in dict.fromkeys(ids):
+        for id_ in dict.fromkeys(ids):
             try:
-                reason = await self._requeue(provision_id, dry_run=dry_run)
+                reason = await self._requeue(id_, dry_run=dry_run)
             except RowRolledBack as error:  # the others must not suffer, nor their report be lost
                 reason = str(error)
             if reason is None:
-                requeued.append(provision_id)
+                requeued.append(id_)
             else:
-                refused[provision_id] = reason
+                refused[id_] = reason
         return RequeueReport(requeued=tuple(requeued), refused=refused)
 
-    async def _requeue(self, provision_id: UUID, *, dry_run: bool) -> str | None:
+    async def _requeue(self, id_: UUID, *, dry_run: bool) -> str | None:
         async with self.store.begin() as work:
-            provision = await work.lock(provision_id)
+            provision = await work.lock(id_) or await work.lock_of_deal(id_)
             if provision is None:
                 return "there is no such provision"
             try:

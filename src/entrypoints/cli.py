@@ -5,45 +5,43 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or settings.
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import AbstractAsyncContextManager, contextmanager
-from pathlib import Path
-from typing import Annotated, Any, NoReturn, Protocol, TypeVar
-from uuid import UUID
+from typing import Annotated, Any, NoReturn
 
-import structlog
 import typer
-from attrs import frozen
 from typer.core import TyperGroup
 
 from ..adapters.postgres.migrations import migrate as apply_migrations
-from ..adapters.telemetry.logging import LogFormat, configure_logging
-from ..application.cycle_report import CycleEnd, CycleReport
+from ..application.cycle_report import CycleEnd
+from ..application.outbox_relay import OUTBOX_RELAY
 from ..application.requeue_report import RequeueReport
 from ..application.stop_signal import StopSignal
-from . import event_loop
-from .bootstrap import JOB_NAMES, Application, bootstrap, job_names
+from .bootstrap import Application
+from .commands.arguments import (
+    AsJson,
+    ConfigFile,
+    Debug,
+    DryRun,
+    JobName,
+    JobNames,
+    RunnableName,
+    known_job,
+    parts_to_run,
+    row_id,
+    runnable_once,
+)
+from .commands.audit import audit
+from .commands.check import check
+from .commands.command import command_of
+from .commands.explain import explain
+from .commands.list_rows import list_rows
+from .commands.outbox import outbox
+from .commands.show import show
+from .commands.status import status
 from .failures import Failure, WrongUsage, tell, told_in_one_sentence
-from .output import show_each, show_facts, show_rows
-from .settings import Settings, likely_typos, load_settings, variable
-from .signals import stopping_on_signals
-from .summaries import CYCLE_ENDS, cycle_facts, requeue_rows, status_facts
+from .output import Facts, show_facts, show_rows
+from .summaries import CYCLE_ENDS, cycle_facts, relayed, requeue_rows
 from .worker import run_worker
-
-T = TypeVar("T")
-
-JobName = Annotated[str, typer.Argument(metavar="JOB", help=f"One of: {', '.join(JOB_NAMES)}.")]
-JobNames = Annotated[
-    list[str] | None, typer.Option("--job", metavar="JOB", help="Run only this job; may be repeated.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done and change nothing.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="File of settings, NAME=value a line.")
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 class _Commands(TyperGroup):
@@ -67,52 +65,6 @@ app = typer.Typer(
 )
 
 
-class Composition(Protocol):
-    """How the application of some settings is built: `bootstrap`, unless a test or a host hands in its own."""
-
-    def __call__(self, settings: Settings) -> AbstractAsyncContextManager[Application]:
-        """Build it; closed with the context."""
-        ...
-
-
-@frozen(kw_only=True)
-class _Command:
-    settings: Settings
-    compose: Composition
-
-    def run(self, work: Callable[[Application], Awaitable[T]]) -> T:
-        """Do ``work`` on a usable database."""
-
-        async def composed() -> T:
-            async with self.compose(self.settings) as application:
-                await application.database.ensure_usable()
-                return await work(application)
-
-        return event_loop.run(composed())
-
-    def run_stoppably(self, work: Callable[[Application, StopSignal], Awaitable[T]]) -> T:
-        """Do ``work`` until it ends or a signal ends it."""
-
-        async def composed(stop: StopSignal) -> T:
-            async with self.compose(self.settings) as application:
-                return await work(application, stop)
-
-        return event_loop.run(stopping_on_signals(composed, grace=self.settings.shutdown_grace))
-
-
-@contextmanager
-def _command(
-    context: typer.Context, config: Path | None, *, debug: bool, log_format: LogFormat | None = None
-) -> Generator[_Command]:
-    """What every command begins with: settings and logs; and ends with: errors as sentences."""
-    with told_in_one_sentence(debug=debug):
-        settings = load_settings(os.environ, config)
-        configure_logging(log_format or settings.log_format, settings.log_level)
-        for name, meant in likely_typos(os.environ, config).items():
-            structlog.get_logger(__name__).warning("unknown setting", name=name, did_you_mean=meant)
-        yield _Command(settings=settings, compose=context.obj or bootstrap)
-
-
 @app.command()
 def worker(
     context: typer.Context,
@@ -122,18 +74,18 @@ def worker(
     config: ConfigFile = None,
     debug: Debug = False,
 ) -> None:
-    """Run the periodic jobs until SIGTERM or SIGINT; a second signal stops at once."""
+    """Run the periodic jobs, the relay and the consumer until SIGTERM or SIGINT; a second signal stops at once."""
     # A worker's only output are its logs.
-    with _command(context, config, debug=debug, log_format="json" if as_json else None) as command:
-        available = job_names(command.settings)
-        names = [_known(name, command.settings) for name in dict.fromkeys(job or available)]
-        command.run_stoppably(lambda application, stop: run_worker(application, names, stop))
+    with command_of(context, config, debug=debug, log_format="json" if as_json else None) as command:
+        command.run_stoppably(
+            lambda application, stop: run_worker(application, parts_to_run(job, application), stop)
+        )
 
 
 @app.command()
 def run_once(
     context: typer.Context,
-    job: JobName,
+    job: RunnableName,
     *,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -142,18 +94,20 @@ def run_once(
 ) -> None:
     """Run one cycle of a job and print what it came to."""
 
-    async def cycle(application: Application, stop: StopSignal) -> CycleReport:
+    async def cycle(application: Application, stop: StopSignal) -> tuple[CycleEnd, str | None, Facts]:
+        name = runnable_once(job, application)
         await application.database.ensure_usable()
+        if name == OUTBOX_RELAY:
+            return await relayed(application, stop, dry_run=dry_run)
         scheduled = application.jobs[name]
-        return await (scheduled.rehearse(stop) if dry_run else scheduled.run(stop))
+        report = await (scheduled.rehearse(stop) if dry_run else scheduled.run(stop))
+        return report.end, report.error_code, cycle_facts(report, dry_run=dry_run)
 
-    with _command(context, config, debug=debug) as command:
-        name = _known(job, command.settings)
-        report = command.run_stoppably(cycle)
-        facts = cycle_facts(report, dry_run=dry_run)
-        show_facts(f"{name}: {CYCLE_ENDS[report.end]}", facts, as_json=as_json)
-        if report.end in (CycleEnd.ABORTED, CycleEnd.LOCK_LOST):
-            raise Failure(f"{name}: {CYCLE_ENDS[report.end]} ({report.error_code or report.end.value})")
+    with command_of(context, config, debug=debug) as command:
+        end, error_code, facts = command.run_stoppably(cycle)
+        show_facts(f"{job}: {CYCLE_ENDS[end]}", facts, as_json=as_json)
+        if end in (CycleEnd.ABORTED, CycleEnd.LOCK_LOST):
+            raise Failure(f"{job}: {CYCLE_ENDS[end]} ({error_code or end.value})")
 
 
 @app.command()
@@ -161,7 +115,7 @@ def migrate(
     context: typer.Context, *, as_json: AsJson = False, config: ConfigFile = None, debug: Debug = False
 ) -> None:
     """Bring the database's schema up to date; harmless when it is."""
-    with _command(context, config, debug=debug) as command:
+    with command_of(context, config, debug=debug) as command:
         applied = apply_migrations(command.settings.database_url)
         show_rows(
             f"migrations applied: {len(applied)}",
@@ -171,13 +125,13 @@ def migrate(
         )
 
 
-@app.command()
-def status(
-    context: typer.Context, *, as_json: AsJson = False, config: ConfigFile = None, debug: Debug = False
-) -> None:
-    """Show each job's backlog, its last success as a worker on this host knows it, and who holds its lock."""
-    with _command(context, config, debug=debug) as command:
-        show_each(command.run(status_facts), as_json=as_json)
+app.command()(status)
+app.command()(audit)
+app.command("list")(list_rows)
+app.command()(show)
+app.command()(explain)
+app.command()(check)
+app.add_typer(outbox, name="outbox")
 
 
 @app.command()
@@ -186,7 +140,7 @@ def requeue(
     job: JobName,
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Ids of provisions, of finalizations, or of recordings."),
+        typer.Argument(metavar="[ID]...", help="Ids of the rows themselves, of deals, or of recordings."),
     ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="All rows whose attempts are used up.")] = False,
@@ -207,13 +161,13 @@ def requeue(
             return await rows_of.poison(error=error, dry_run=dry_run)
         return await rows_of.rows(rows, dry_run=dry_run)
 
-    with _command(context, config, debug=debug) as command:
-        name = _known(job, command.settings)
+    with command_of(context, config, debug=debug) as command:
+        name = known_job(job, command.settings)
         if everything == bool(ids):
             raise WrongUsage("requeue needs either ids or --all")
         if error is not None and not everything:
             raise WrongUsage("--error goes with --all")
-        rows = [_id(text) for text in ids or ()]
+        rows = [row_id(text) for text in ids or ()]
         report = command.run(requeued)
         show_rows(
             f"{name}: rows that {'would start' if dry_run else 'start'} over: {len(report.requeued)}",
@@ -229,7 +183,7 @@ def requeue(
 
 @app.command()
 def demo(*, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Watch stuck deal chats become ready, on a PostgreSQL of its own."""
+    """Watch stuck deal chats and recordings being finished, on a PostgreSQL of its own."""
     with told_in_one_sentence(debug=debug):
         from .demo.presentation import run  # noqa: PLC0415 - nobody else needs what it needs
 
@@ -239,19 +193,3 @@ def demo(*, as_json: AsJson = False, debug: Debug = False) -> None:
 def main() -> None:
     """The console script."""
     app()
-
-
-def _known(job: str, settings: Settings) -> str:
-    available = job_names(settings)
-    if job in available:
-        return job
-    if job in JOB_NAMES:
-        raise WrongUsage(f"{job} runs only where {variable('recordings_enabled')} is true")
-    raise WrongUsage(f"there is no job {job}; the jobs are: {', '.join(available)}")
-
-
-def _id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise WrongUsage(f"{text} is no id: ids are UUIDs") from None

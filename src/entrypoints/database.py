@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Protocol
 
 from attrs import field, frozen
 from psycopg import AsyncConnection
 
+from ..adapters.postgres.audit import Finding, audit
 from ..adapters.postgres.connection_pool import pooled_conninfo
 from ..adapters.postgres.connections import Connections
 from ..adapters.postgres.errors import TranslatedErrors
@@ -41,6 +43,12 @@ class Database(Protocol):
         """Who runs the job right now; None when nobody does."""
         ...
 
+    async def audit(
+        self, *, max_attempts: int, max_finalize_attempts: int, since: datetime
+    ) -> Sequence[Finding]:
+        """Hold everything against what must never happen; reads whole tables, changes and locks nothing."""
+        ...
+
 
 @frozen(kw_only=True)
 class PostgresDatabase:
@@ -71,6 +79,20 @@ class PostgresDatabase:
         """See `Database.lock_holder`."""
         with _blaming("lock_database_url" if self._lock_is_elsewhere else "database_url"):
             return await lock_holder(self.lock_connections, job)
+
+    async def audit(
+        self, *, max_attempts: int, max_finalize_attempts: int, since: datetime
+    ) -> Sequence[Finding]:
+        """See `Database.audit`. On a connection of its own, since it may take longer than the pool's give an answer."""
+        with _blaming("database_url"), TranslatedErrors():
+            connection = await AsyncConnection.connect(pooled_conninfo(self.database_url))
+            async with connection:
+                return await audit(
+                    connection,
+                    max_attempts=max_attempts,
+                    max_finalize_attempts=max_finalize_attempts,
+                    since=since,
+                )
 
     @property
     def _lock_is_elsewhere(self) -> bool:

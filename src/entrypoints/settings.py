@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final, Literal, TypeVar, cast
 
 import attrs
 import environ
@@ -20,14 +20,18 @@ from ..application.options import (
     ChatProvisionRetryOptions,
     InvalidOptions,
     JobOptions,
+    OutboxRelayOptions,
     RecordingFinalizeRetryOptions,
 )
 from .durations import parse_duration
 
 PREFIX: Final = "MESSENGER"
 
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
 T = TypeVar("T")
-Options = TypeVar("Options", bound=JobOptions)
+Options = TypeVar("Options", bound=JobOptions | OutboxRelayOptions)
 
 
 class InvalidSettings(Exception):
@@ -153,6 +157,36 @@ def _bucket(text: str) -> str:
     return text
 
 
+def _bootstrap_servers(text: str) -> str:
+    servers = [server.strip() for server in text.split(",")]
+    address = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
+    if not all(address.fullmatch(server) for server in servers):
+        raise ValueError("must be host:port, or several of them with commas between")
+    return ",".join(servers)
+
+
+def _security_protocol(text: str) -> SecurityProtocol:
+    match text.upper():
+        case "PLAINTEXT" | "SSL" | "SASL_PLAINTEXT" | "SASL_SSL" as known:
+            return known
+        case _:
+            raise ValueError("must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
+
+
+def _sasl_mechanism(text: str) -> SaslMechanism:
+    match text.upper():
+        case "PLAIN" | "SCRAM-SHA-256" | "SCRAM-SHA-512" as known:
+            return known
+        case _:
+            raise ValueError("must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+
+
+def _file(text: str) -> Path:
+    if not Path(text).is_file():
+        raise ValueError("must be the path of a file that is there")
+    return Path(text)
+
+
 _PARSERS: Final[Mapping[type, Callable[[str], object]]] = {
     timedelta: parse_duration,
     int: _whole_number,
@@ -177,8 +211,15 @@ class Settings:
     s3_region: str = setting(str, default="us-east-1")
     s3_secure: bool = setting(_yes_or_no, default=True)
     s3_bucket_call_recordings: str | None = setting(_bucket, default=None)
+    kafka_bootstrap_servers: str | None = setting(_bootstrap_servers, default=None)
+    kafka_security_protocol: SecurityProtocol = setting(_security_protocol, default="PLAINTEXT")
+    kafka_sasl_mechanism: SaslMechanism | None = setting(_sasl_mechanism, default=None)
+    kafka_sasl_username: str | None = setting(str, default=None)
+    kafka_sasl_password: Secret | None = setting(Secret, default=None)
+    kafka_ssl_cafile: Path | None = setting(_file, default=None)
     chat_provision_retry: ChatProvisionRetryOptions = job_options(ChatProvisionRetryOptions)
     recording_finalize_retry: RecordingFinalizeRetryOptions = job_options(RecordingFinalizeRetryOptions)
+    outbox_relay: OutboxRelayOptions = job_options(OutboxRelayOptions)
 
     @property
     def lock_url(self) -> Secret:
@@ -215,9 +256,27 @@ def load_settings(variables: Mapping[str, str], config_file: Path | None = None)
         for name in _NEEDED_FOR_RECORDINGS:
             if values[name] is None:
                 problems[variable(name)] = f"is not set; {variable('recordings_enabled')} needs it"
+    problems |= _wrong_together(values, problems)
     if problems:
         raise InvalidSettings(problems)
     return cast("Callable[..., Settings]", Settings)(**values)
+
+
+def _wrong_together(values: Mapping[str, object], known: Mapping[str, str]) -> dict[str, str]:
+    """Kafka settings that do not go together; silent about those that are wrong by themselves."""
+    protocol = variable("kafka_security_protocol")
+    if protocol in known:
+        return {}
+    chosen = str(values["kafka_security_protocol"])
+    problems: dict[str, str] = {}
+    for name in ("kafka_sasl_mechanism", "kafka_sasl_username", "kafka_sasl_password"):
+        if chosen.startswith("SASL_") and values[name] is None:
+            problems[variable(name)] = f"is not set; {protocol} {chosen} needs it"
+        elif not chosen.startswith("SASL_") and values[name] is not None:
+            problems[variable(name)] = f"goes with a {protocol} of SASL_PLAINTEXT or SASL_SSL"
+    if not chosen.endswith("SSL") and values["kafka_ssl_cafile"] is not None:
+        problems[variable("kafka_ssl_cafile")] = f"goes with a {protocol} of SSL or SASL_SSL"
+    return {name: problem for name, problem in problems.items() if name not in known}
 
 
 def likely_typos(variables: Mapping[str, str], config_file: Path | None = None) -> dict[str, str]:
@@ -259,7 +318,7 @@ def _read(file: Path) -> dict[str, str]:
     return {binding.key: binding.value or "" for binding in bindings if binding.key is not None}
 
 
-def _options(group: str, raw: object, problems: dict[str, str]) -> JobOptions | None:
+def _options(group: str, raw: object, problems: dict[str, str]) -> JobOptions | OutboxRelayOptions | None:
     """The options of a job; adds what is wrong with them to ``problems``."""
     values = {
         field.name: getattr(raw, field.name)
@@ -267,7 +326,7 @@ def _options(group: str, raw: object, problems: dict[str, str]) -> JobOptions | 
     }
     wrong = {name: value.problem for name, value in values.items() if isinstance(value, _Wrong)}
     problems.update({variable(group, name): problem for name, problem in wrong.items()})
-    options_class = cast("type[JobOptions]", getattr(raw, "options_class"))  # noqa: B009
+    options_class = cast("type[JobOptions | OutboxRelayOptions]", getattr(raw, "options_class"))  # noqa: B009
     try:
         return options_class(**{name: value for name, value in values.items() if name not in wrong})
     except InvalidOptions as invalid:

@@ -10,8 +10,10 @@ from typing import Final
 from ..adapters.postgres.lock_holder import LockHolder
 from ..application.chat_provision_retry import CHAT_PROVISION_RETRY
 from ..application.cycle_report import CycleEnd, CycleReport, Outcome
+from ..application.outbox_relay import OUTBOX_RELAY
 from ..application.recording_finalize_retry import RECORDING_FINALIZE_RETRY
 from ..application.requeue_report import RequeueReport
+from ..application.stop_signal import StopSignal
 from .bootstrap import Application
 from .neighbour import last_successes
 from .output import Fact, Facts
@@ -51,6 +53,34 @@ def cycle_facts(report: CycleReport, *, dry_run: bool) -> Facts:
     }
 
 
+async def relayed(
+    application: Application, stop: StopSignal, *, dry_run: bool
+) -> tuple[CycleEnd, str | None, Facts]:
+    """What one run of the relay came to, or, without running it, how much it would find."""
+    if dry_run:
+        backlog = await application.outbox_backlog()
+        facts: Facts = {"job": OUTBOX_RELAY, "dry_run": True, "unpublished": backlog.unpublished}
+        return CycleEnd.COMPLETED, None, facts
+    assert application.messaging.relay is not None
+    report = await application.messaging.relay.run_once(stop)
+    return (
+        report.end,
+        report.error_code,
+        {
+            "job": OUTBOX_RELAY,
+            "job_run_id": str(report.run_id),
+            "dry_run": False,
+            "end": report.end.value,
+            "published": report.published,
+            "failed": report.failed,
+            "parked": report.parked,
+            "held_back": report.held_back,
+            "duration_ms": round(report.duration.total_seconds() * 1000),
+            "error_code": report.error_code,
+        },
+    )
+
+
 def requeue_rows(report: RequeueReport) -> list[Facts]:
     """One row for each id: whether it starts over, or why not."""
     requeued: list[Facts] = [{"id": str(id_), "requeued": True, "reason": None} for id_ in report.requeued]
@@ -66,13 +96,18 @@ async def status_facts(application: Application) -> dict[str, Facts]:
     successes: Mapping[str, datetime] = await asyncio.to_thread(last_successes, port) if port else {}
     facts: dict[str, Facts] = {}
     for job in application.jobs:
-        last_success = successes.get(job)
         facts[job] = {
             "job": job,
             **(await _BACKLOG_FACTS[job](application)),
-            "last_success": None if last_success is None else last_success.isoformat(),
+            "last_success": _moment(successes.get(job)),
             **_holder_facts(await application.database.lock_holder(job)),
         }
+    facts[OUTBOX_RELAY] = {
+        "job": OUTBOX_RELAY,
+        **(await _outbox_facts(application)),
+        "last_success": _moment(successes.get(OUTBOX_RELAY)),
+        **_holder_facts(await application.database.lock_holder(OUTBOX_RELAY)),
+    }
     return facts
 
 
@@ -83,6 +118,15 @@ async def _provisioning_facts(application: Application) -> Facts:
         "due": backlog.due,
         "waiting": backlog.waiting,
         "poison": backlog.poison,
+        **_age_facts(application, backlog.oldest_created_at),
+    }
+
+
+async def _outbox_facts(application: Application) -> Facts:
+    backlog = await application.outbox_backlog()
+    return {
+        "unpublished": backlog.unpublished,
+        "dead": backlog.dead,
         **_age_facts(application, backlog.oldest_created_at),
     }
 
@@ -111,10 +155,13 @@ def _age_facts(application: Application, oldest: datetime | None) -> dict[str, F
     return {"oldest_age_seconds": 0 if age is None else round(age.total_seconds())}
 
 
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
 def _holder_facts(holder: LockHolder | None) -> dict[str, Fact]:
-    confirmed = None if holder is None else holder.confirmed_at
     return {
         "lock_holder_pid": None if holder is None else holder.pid,
         "lock_holder_address": None if holder is None else holder.client_address,
-        "lock_confirmed_at": None if confirmed is None else confirmed.isoformat(),
+        "lock_confirmed_at": None if holder is None else _moment(holder.confirmed_at),
     }

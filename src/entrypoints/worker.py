@@ -1,4 +1,4 @@
-"""The worker: periodic jobs until a stop is requested, and the probes beside them.
+"""The worker: periodic jobs, relay and consumer until a stop is requested, and the probes beside them.
 
 At start the settings were read already, and the database is looked at once. What will not get better by itself
 (refused credentials, a missing or old schema) ends the worker with one sentence, so that a wrong deployment shows at
@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -25,10 +26,11 @@ from .bootstrap import Application, ScheduledJob
 from .database import DatabaseUnusable
 from .http_server import Probes, serving_http
 from .liveness import Liveness
+from .settings import variable
 
 
 async def run_worker(application: Application, job_names: Iterable[str], stop: StopSignal) -> None:
-    """Run the named jobs until ``stop`` is requested; then return once the rows in hand are finished.
+    """Run the named jobs and loops until ``stop`` is requested; then return once the rows in hand are finished.
 
     Raises `DatabaseUnusable` or `CannotListen` at start. Cancellation rolls the rows in hand back.
     """
@@ -40,10 +42,19 @@ async def run_worker(application: Application, job_names: Iterable[str], stop: S
         if not isinstance(error.reason, DatabaseUnavailable):
             raise
         log.warning("database unreachable at start", error_code=error.reason.code)
-    jobs = [application.jobs[name] for name in job_names]
-    liveness = Liveness(application.clock, {job.name: _patience(job) for job in jobs})
+    names = [*job_names]
+    jobs = [application.jobs[name] for name in names if name in application.jobs]
+    loops = [loop for loop in application.messaging.loops if loop.name in names]
+    patience = {job.name: _patience(job) for job in jobs} | {loop.name: loop.patience for loop in loops}
+    liveness = Liveness(application.clock, patience)
     async with _probes(application, liveness), asyncio.TaskGroup() as running:
-        log.info("worker started", jobs=[job.name for job in jobs])
+        log.info("worker started", jobs=[*patience])
+        if application.messaging.relay is None:
+            log.warning(
+                "no broker set, events stay in the outbox", setting=variable("kafka_bootstrap_servers")
+            )
+        for loop in loops:
+            running.create_task(loop.run(stop, beat=partial(liveness.cycle_ended, loop.name)))
         for job in jobs:
             cycle = _one_cycle(job, liveness, stop)
             running.create_task(
@@ -80,6 +91,7 @@ async def _probes(application: Application, liveness: Liveness) -> AsyncGenerato
     async def measure() -> None:
         await application.backlog()
         await application.recordings_backlog()
+        await application.outbox_backlog()
 
     probes = Probes(
         complaints=liveness.complaints,

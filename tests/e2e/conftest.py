@@ -12,18 +12,27 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    servers = [server for item in items if (server := _server(item)) is not None]
-    others = [item for item in items if _server(item) not in (None, *servers[:1])]
+    first: dict[str, object] = {}
+    others = [
+        item
+        for item in items
+        for fixture, server in _servers(item)
+        if first.setdefault(fixture, server) is not server
+    ]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item not in others]
 
 
-def _server(item: pytest.Item) -> object:
-    """The choice of server that an end-to-end test is parametrised with."""
+def _servers(item: pytest.Item) -> list[tuple[str, object]]:
+    """The choices of servers that an end-to-end test is parametrised with, by their fixtures."""
     callspec = getattr(item, "callspec", None)
     if _HERE not in item.path.parents or callspec is None:
-        return None
-    return callspec.params.get("postgres_server")
+        return []
+    return [
+        (name, callspec.params[name])
+        for name in ("postgres_server", "local_postgres")
+        if name in callspec.params
+    ]
 
 
 @pytest.fixture

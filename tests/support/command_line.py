@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from attrs import define, field
 from messenger_jobs.adapters.memory.clock import ManualClock
 from messenger_jobs.adapters.memory.ids import SequentialIds
+from messenger_jobs.adapters.memory.outbox_queue import MemoryOutboxQueue
 from messenger_jobs.adapters.memory.provision_rows import committed_provision, put_provision
 from messenger_jobs.adapters.memory.provisioning import MemoryProvisioningStore
+from messenger_jobs.adapters.memory.provisioning_inspection import MemoryProvisioningInspection
 from messenger_jobs.adapters.memory.schema import MessengerDatabase
+from messenger_jobs.adapters.postgres.audit import Finding
 from messenger_jobs.adapters.postgres.lock_holder import LockHolder
+from messenger_jobs.application.ports.event_publisher import EventPublisher
 from messenger_jobs.application.ports.provisioning import ProvisioningStore
 from messenger_jobs.application.ports.run_lock import RunLocks
 from messenger_jobs.application.rehearsal import UncontendedRunLocks
@@ -37,6 +43,8 @@ class DatabaseInWords:
 
     unusable: DatabaseUnusable | None = None
     holder: LockHolder | None = None
+    findings: Sequence[Finding] = ()
+    audited_with: dict[str, object] = field(factory=dict[str, object])
 
     async def ping(self) -> None:
         if self.unusable is not None:
@@ -49,6 +57,16 @@ class DatabaseInWords:
         del job
         return self.holder
 
+    async def audit(
+        self, *, max_attempts: int, max_finalize_attempts: int, since: datetime
+    ) -> Sequence[Finding]:
+        self.audited_with = {
+            "max_attempts": max_attempts,
+            "max_finalize_attempts": max_finalize_attempts,
+            "since": since,
+        }
+        return self.findings
+
 
 @define(slots=False)
 class CommandLine:
@@ -57,6 +75,7 @@ class CommandLine:
     clock: ManualClock = field(factory=lambda: ManualClock(NOW))
     database: DatabaseInWords = field(factory=DatabaseInWords)
     locks: RunLocks = field(factory=UncontendedRunLocks)
+    publisher: EventPublisher | None = None
 
     def __attrs_post_init__(self) -> None:
         self.rows = MessengerDatabase(self.clock)
@@ -77,6 +96,9 @@ class CommandLine:
             clock=self.clock,
             locks=self.locks,
             store=self.store,
+            inspection=MemoryProvisioningInspection(self.rows),
+            queue=MemoryOutboxQueue(self.rows),
+            publisher=self.publisher,
             database=self.database,
             new_id=SequentialIds(1),
             spread=lambda: 0.0,

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ PREFIX: Final = "MESSENGER_CHAT_PROVISION_RETRY_"
 Settings = Mapping[str, object]
 
 
-def _environment(database_url: str, settings: Settings) -> dict[str, str]:
+def environment(database_url: str, settings: Settings) -> dict[str, str]:
+    """Of a command's process; nothing of ours comes from this one's."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("MESSENGER_")}
     given = {
         name if name.startswith("MESSENGER_") else PREFIX + name: str(value)
@@ -34,7 +35,7 @@ def run(database_url: str, *arguments: str, **settings: object) -> subprocess.Co
     """Run a command to its end; settings without a prefix are those of the chat job."""
     return subprocess.run(
         [*COMMAND, *arguments],
-        env=_environment(database_url, settings),
+        env=environment(database_url, settings),
         capture_output=True,
         text=True,
         timeout=60,
@@ -51,11 +52,11 @@ def run_json(database_url: str, *arguments: str, **settings: object) -> Any:
 class WorkerProcess:
     """A running worker, with the log lines that it has written so far."""
 
-    def __init__(self, database_url: str, settings: Settings) -> None:
+    def __init__(self, database_url: str, jobs: Sequence[str], settings: Settings) -> None:
         self.lines: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
-            [*COMMAND, "worker"],
-            env=_environment(database_url, settings),
+            [*COMMAND, "worker", *(argument for job in jobs for argument in ("--job", job))],
+            env=environment(database_url, settings),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -104,9 +105,9 @@ class WorkerProcess:
 
 
 @contextmanager
-def worker(database_url: str, **settings: object) -> Iterator[WorkerProcess]:
-    """A worker that is killed at the end, if it has not ended by then."""
-    process = WorkerProcess(database_url, settings)
+def worker(database_url: str, *jobs: str, **settings: object) -> Iterator[WorkerProcess]:
+    """A worker of these jobs, or of all, that is killed at the end, if it has not ended by then."""
+    process = WorkerProcess(database_url, jobs, settings)
     try:
         yield process
     finally:

@@ -75,6 +75,12 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
         " and p.status is distinct from 'Ready'",
     ),
     Invariant(
+        "whoever was told of a failed chat has a provision",
+        "select o.aggregate_id from messenger.outbox_messages o"
+        " left join messenger.deal_chat_provisions p on p.deal_id::text = o.aggregate_id"
+        " where o.aggregate_type = 'DealChatProvision' and p.id is null and o.payload->>'status' = 'Failed'",
+    ),
+    Invariant(
         "nobody is told of a failure after the chat is ready",
         "select f.aggregate_id from messenger.outbox_messages f join messenger.outbox_messages r"
         " on r.aggregate_type = f.aggregate_type and r.aggregate_id = f.aggregate_id and r.id < f.id"
@@ -86,15 +92,16 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
         "select id::text from messenger.deal_chat_provisions where attempts > %(max_attempts)s",
     ),
     Invariant(
-        "a last error is a class and a code, nothing else",
+        "a provision's last error is a class and a code",
         "select id::text from messenger.deal_chat_provisions where last_error !~ '^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+$'",
     ),
     Invariant(
-        "a recording that was finished as available has been announced",
+        "an available recording is announced, or will be",
         "select r.id::text from messenger.call_recordings r"
-        " join messenger.recording_finalize_attempts e on e.recording_id = r.id and e.status = 'Done'"
-        " where r.status = 'Available' and r.updated_at > %(since)s and not exists (select from"
-        " messenger.outbox_messages o where o.dedupe_key = 'call-recording-available:' || r.id)",
+        " left join messenger.recording_finalize_attempts e on e.recording_id = r.id"
+        " where r.status = 'Available' and r.updated_at > %(since)s and e.status is distinct from 'Pending'"
+        " and e.status is distinct from 'Quarantined' and not exists (select from messenger.outbox_messages o"
+        " where o.dedupe_key = 'call-recording-available:' || r.id)",
     ),
     Invariant(
         "a recording is announced at most once",
@@ -102,14 +109,14 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
         " group by payload->>'recordingId' having count(*) > 1",
     ),
     Invariant(
-        "a recording that was announced is available, with the file that was announced",
+        "an announced recording is available, with that very file",
         "select o.payload->>'recordingId' from messenger.outbox_messages o"
         " left join messenger.call_recordings r on r.id = (o.payload->>'recordingId')::uuid"
         " where o.aggregate_type = 'CallRecording'"
         " and (r.status, r.file_id::text) is distinct from ('Available', o.payload->>'fileId')",
     ),
     Invariant(
-        "clients were told of a recording that was declared lost, once, and never that it is available",
+        "clients were told of a lost recording, once, and only that",
         "select r.id::text from messenger.call_recordings r"
         " left join messenger.realtime_outbox n on n.reference_id = r.id"
         " where r.status = 'Failed' and r.failure_reason = 'Timeout' and r.updated_at > %(since)s"
@@ -126,7 +133,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
         " where e.status = 'Done' and r.status not in ('Available', 'Failed')",
     ),
     Invariant(
-        "no finished recording has had a due finalization for ten minutes",
+        "no finished recording is left open for ten minutes",
         "select e.id::text from messenger.recording_finalize_attempts e"
         " join messenger.call_recordings r on r.id = e.recording_id"
         " where e.status = 'Pending' and r.status in ('Available', 'Failed')"
@@ -137,7 +144,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
         "select id::text from messenger.recording_finalize_attempts where attempts > %(max_finalize_attempts)s",
     ),
     Invariant(
-        "the last error of a finalization is a class and a code, nothing else",
+        "a finalization's last error is a class and a code",
         "select id::text from messenger.recording_finalize_attempts"
         " where last_error !~ '^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+$'",
     ),
@@ -145,6 +152,11 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
         "a message says what its row says",
         "select id::text from messenger.outbox_messages where headers->>'event-id' <> event_id::text"
         " or headers->>'event-type' <> event_type or headers->>'contract-version' <> contract_version::text",
+    ),
+    Invariant(
+        "no message carries a URL",
+        "select id::text from messenger.outbox_messages where payload::text ~ '[a-z0-9+]://'"
+        " or headers::text ~ '[a-z0-9+]://'",
     ),
 )
 
@@ -158,8 +170,8 @@ async def audit(
 ) -> tuple[Finding, ...]:
     """Check every invariant in one read-only snapshot; nothing is changed or locked.
 
-    ``since`` is how far back the outbox still holds published messages; ``max_finalize_attempts`` are those of
-    recordings, where they are others. Raises psycopg's errors as they are.
+    Reads whole tables, for as long as that takes. ``since`` is how far back the outbox still holds published messages;
+    ``max_finalize_attempts`` are those of recordings, where they are others. Raises psycopg's errors as they are.
     """
     parameters: Mapping[str, object] = {
         "max_attempts": max_attempts,
@@ -168,6 +180,7 @@ async def audit(
     }
     async with connection.transaction():
         await connection.execute("set transaction isolation level repeatable read read only")
+        await connection.execute("set local statement_timeout = 0")
         return tuple([await _check(connection, invariant, parameters) for invariant in INVARIANTS])
 
 

@@ -54,9 +54,47 @@ _ROLLED_BACK: Final = {
 # which costs no attempt either.
 _REFUSALS: Final = (
     ("28P01", ("password authentication failed", "no password supplied")),
-    ("28000", ("authentication failed", "no pg_hba.conf entry", "not permitted to log in", 'FATAL:  role "')),
+    (
+        "28000",
+        (
+            "authentication failed",
+            "no pg_hba.conf entry",
+            "not permitted to log in",
+            'FATAL:  role "',
+            "connection requires a valid client certificate",
+        ),
+    ),
     ("3D000", ('FATAL:  database "',)),
     ("42501", ("permission denied for database",)),
+)
+
+# What libpq and OpenSSL say where they refuse the server, or the server refuses to encrypt.
+_TLS_FAULTS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    (
+        "CERTIFICATE_REFUSED",
+        "the database's certificate is out of date, or signed by an authority that sslrootcert does not hold",
+        ("certificate verify failed",),
+    ),
+    (
+        "HOST_NAME_MISMATCH",
+        "the database's certificate is one of another host name than the URL's",
+        ("does not match host name",),
+    ),
+    (
+        "CERTIFICATE_FILE_UNUSABLE",
+        "a file that sslrootcert, sslcert or sslkey names, or leaves to its default, is missing or cannot be used",
+        ("certificate file", "private key file"),
+    ),
+    (
+        "TLS_NOT_OFFERED",
+        "the database offers no encryption, which sslmode demands",
+        ("server does not support SSL, but SSL was required",),
+    ),
+    (
+        "TLS_FAILED",
+        "the database and this client agree on no encryption, or on no client certificate",
+        ("SSL error: tlsv1 alert", "SSL error: sslv3 alert", "SSL error: unsupported protocol"),
+    ),
 )
 
 
@@ -117,19 +155,23 @@ def _without_sqlstate(error: psycopg.Error) -> PortError | None:
         case psycopg.errors._WaitTimeout():  # pyright: ignore[reportPrivateUsage]
             return DatabaseUnavailable(NO_ANSWER, "the database did not answer in time")
         case psycopg.OperationalError() | psycopg.InterfaceError():
-            refusal = _refusal(str(error)) if error.pgconn is not None else None
-            if refusal is not None:
-                return _by_sqlstate(error, refusal)
-            return DatabaseUnavailable(CONNECTION_LOST, "the connection to the database failed")
+            refusal = _refusal(error, str(error)) if error.pgconn is not None else None
+            return refusal or DatabaseUnavailable(CONNECTION_LOST, "the connection to the database failed")
         case psycopg.DataError():  # refused by the driver before it was sent, for example a NUL character
             return _data_rejected("22000")
         case _:
             return None
 
 
-def _refusal(text: str) -> str | None:
-    """The SQLSTATE that goes with the text of a refused connection."""
-    return next((code for code, marks in _REFUSALS if any(mark in text for mark in marks)), None)
+def _refusal(error: psycopg.Error, text: str) -> PortError | None:
+    """What the text of a refused connection means; None when nobody refused anything."""
+    for sqlstate, marks in _REFUSALS:
+        if any(mark in text for mark in marks):
+            return _by_sqlstate(error, sqlstate)
+    for code, sentence, signs in _TLS_FAULTS:
+        if any(sign in text for sign in signs):
+            return Misconfigured(code, sentence)
+    return None
 
 
 def _data_rejected(sqlstate: str) -> DataRejected:

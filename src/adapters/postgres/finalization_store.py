@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, LiteralString
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 from psycopg import AsyncCursor
 from psycopg.abc import Params
 from psycopg.rows import tuple_row
@@ -22,15 +22,21 @@ from .errors import TranslatedErrors
 from .finalization_rows import Row, snapshot_from, writing
 from .finalization_unit import PostgresFinalizationUnit
 from .provision_rows import BEGINNING_OF_TIME
+from .unit_of_work import OutboxOn
 
 _BEFORE_ALL: Final = Cursor(next_attempt_at=BEGINNING_OF_TIME, id=UUID(int=0))
 
 
 @frozen
 class PostgresFinalizationStore:
-    """See `FinalizationStore`. A batch costs one statement, and so does every step, which is its transaction."""
+    """See `FinalizationStore`. A batch costs one statement, and so does every step, which is its transaction.
+
+    ``outbox`` is a host's own outbox, which is written in the same transactions. Whether an announcement is in it is
+    asked only by adding it: a recording that was announced and not closed is announced again, to no effect.
+    """
 
     _connections: Connections
+    _own_outbox: OutboxOn | None = field(default=None, kw_only=True, alias="outbox")
 
     async def candidates(
         self, *, as_of: datetime, after: Cursor | None, limit: int
@@ -53,13 +59,19 @@ class PostgresFinalizationStore:
 
     async def write(self, change: FinalizationChange) -> bool:
         """See `FinalizationStore.write`."""
-        return await self._rows(*writing(change), prepare=True) == [(True,)]
+        if change.message is None or self._own_outbox is None:
+            return await self._rows(*writing(change), prepare=True) == [(True,)]
+        async with self.begin() as work:
+            written = await work.write(change)
+            if written:
+                await work.commit()
+        return written
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[PostgresFinalizationUnit]:
         """See `FinalizationStore.begin`."""
         async with self._connections.transaction() as transaction:
-            yield PostgresFinalizationUnit(transaction)
+            yield PostgresFinalizationUnit(transaction, self._own_outbox)
 
     async def backlog(self, *, as_of: datetime) -> FinalizationBacklog:
         """See `FinalizationStore.backlog`."""

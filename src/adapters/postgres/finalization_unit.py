@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import LiteralString
 from uuid import UUID
 
+from attrs import evolve
 from psycopg import AsyncCursor
 from psycopg.abc import Params
 from psycopg.rows import tuple_row
@@ -44,8 +45,15 @@ class PostgresFinalizationUnit(PostgresUnitOfWork):
             return cursor.rowcount == 1
 
     async def write(self, change: FinalizationChange) -> bool:
-        """See `FinalizationUnit.write`."""
-        return await self._row(*writing(change)) == (True,)
+        """See `FinalizationUnit.write`. With a host's own outbox, what tells something takes three statements."""
+        if change.message is None or self._own_outbox is None:
+            return await self._row(*writing(change)) == (True,)
+        if await self._row(*writing(evolve(change, message=None, notice=None))) != (True,):
+            return False
+        # Clients are not told again of what an earlier message has told already.
+        if await self.outbox.add(change.message) and change.notice is not None:
+            await self._row(*writing(FinalizationChange(notice=change.notice)))
+        return True
 
     async def _row(self, statement: LiteralString, parameters: Params) -> Row | None:
         with TranslatedErrors():

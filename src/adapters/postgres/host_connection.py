@@ -8,9 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from attrs import define, field
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncCursor
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from .connections import Connection, Transaction, transaction_on
+from .errors import TranslatedErrors
 
 
 @define(eq=False)
@@ -51,3 +54,41 @@ class HostConnection:
                     yield transaction
             finally:
                 self._user = None
+
+
+@define(eq=False)
+class HostTransaction:
+    """Works in the host's own transaction and never outside it: the host's commit decides, always.
+
+    For a connection whose driver, pool or ORM opens the transaction with the first statement, and which may be lent
+    before that one: the transaction is opened here then. The host must not use the connection at the same time.
+    """
+
+    _connection: AsyncConnection[Any]
+    _lent: HostConnection = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._lent = HostConnection(self._connection)
+
+    @asynccontextmanager
+    async def statement(self) -> AsyncGenerator[Connection]:
+        """The connection; what is done on it is undone when the context ends with an error."""
+        async with self.transaction() as transaction:
+            yield transaction.connection
+            await transaction.commit()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Transaction]:
+        """A savepoint in the host's transaction; rolled back unless committed.
+
+        Raises `RuntimeError` in autocommit mode without an open transaction, for nobody would commit it, and like
+        `HostConnection.transaction`.
+        """
+        if self._connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            if self._connection.autocommit:
+                raise RuntimeError("the host's connection is in autocommit mode and has no transaction open")
+            with TranslatedErrors():
+                # Opens the transaction, as any first statement does; the host's kind of rows may refuse this one.
+                await AsyncCursor(self._connection, row_factory=tuple_row).execute("select 1")
+        async with self._lent.transaction() as transaction:
+            yield transaction

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, LiteralString
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 from psycopg import AsyncCursor
 from psycopg.abc import Params
 from psycopg.rows import tuple_row
@@ -24,15 +24,21 @@ from .connections import Connection, Connections
 from .errors import TranslatedErrors
 from .provision_rows import BEGINNING_OF_TIME, Row, due_parameters, settle_parameters, snapshot_from
 from .provisioning_unit import PostgresProvisioningUnit
+from .unit_of_work import OutboxOn
 
 _BEFORE_ALL: Final = Cursor(next_attempt_at=BEGINNING_OF_TIME, id=UUID(int=0))
 
 
 @frozen
 class PostgresProvisioningStore:
-    """See `ProvisioningStore`. A batch costs two statements, an attempt one, which is its transaction."""
+    """See `ProvisioningStore`. A batch costs two statements, an attempt one, which is its transaction.
+
+    ``outbox`` is a host's own outbox, which is written in the same transactions; an attempt that tells something then
+    costs several statements.
+    """
 
     _connections: Connections
+    _own_outbox: OutboxOn | None = field(default=None, kw_only=True, alias="outbox")
 
     async def candidates(
         self, *, as_of: datetime, after: Cursor | None, limit: int, rules: ProvisioningRules
@@ -64,6 +70,8 @@ class PostgresProvisioningStore:
         rules: ProvisioningRules,
     ) -> bool:
         """See `ProvisioningStore.settle`."""
+        if message is not None and self._own_outbox is not None:
+            return await self._settle_and_tell(seen, verdict, message, as_of=as_of, rules=rules)
         parameters = {**settle_parameters(seen, verdict, message), **due_parameters(as_of, rules)}
         async with self._connections.statement() as connection:
             with TranslatedErrors():
@@ -75,7 +83,7 @@ class PostgresProvisioningStore:
     async def begin(self) -> AsyncGenerator[PostgresProvisioningUnit]:
         """See `ProvisioningStore.begin`."""
         async with self._connections.transaction() as transaction:
-            yield PostgresProvisioningUnit(transaction)
+            yield PostgresProvisioningUnit(transaction, self._own_outbox)
 
     async def backlog(self, *, as_of: datetime, rules: ProvisioningRules) -> ProvisioningBacklog:
         """See `ProvisioningStore.backlog`."""
@@ -94,6 +102,24 @@ class PostgresProvisioningStore:
                 connection, sql.POISON_IDS, {"max_attempts": rules.max_attempts, "error": error}
             )
         return [id_ for (id_,) in rows]
+
+    async def _settle_and_tell(
+        self,
+        seen: ProvisionSnapshot,
+        verdict: Verdict,
+        message: OutboxMessage,
+        *,
+        as_of: datetime,
+        rules: ProvisioningRules,
+    ) -> bool:
+        """What one statement does with our own outbox; the claim skips locked rows and rows not due, as it does."""
+        async with self.begin() as work:
+            claimed = await work.claim(seen.provision.id, as_of=as_of, rules=rules)
+            if claimed is None or not await work.settle(seen, verdict):
+                return False
+            await work.outbox.add(message)
+            await work.commit()
+        return True
 
 
 async def _rows(

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from attrs import frozen
 from psycopg import AsyncTransaction
 
+from ...application.ports.outbox import Outbox
 from .connections import Connection, Transaction
 from .errors import TranslatedErrors
 from .outbox import PostgresOutbox
 
+OutboxOn = Callable[[Connection], Outbox]
+"""Makes the outbox that writes in the transaction which is open on the connection."""
+
 
 @frozen
 class PostgresUnitOfWork:
-    """See `UnitOfWork`. Its owner ends the transaction, which is rolled back then unless committed."""
+    """See `UnitOfWork`. Its owner ends the transaction, which is rolled back then unless committed.
+
+    Messages go to a host's own outbox where there is one.
+    """
 
     _transaction: Transaction
+    _own_outbox: OutboxOn | None = None
 
     @property
     def connection(self) -> Connection:
@@ -25,9 +33,9 @@ class PostgresUnitOfWork:
         return self._transaction.connection
 
     @property
-    def outbox(self) -> PostgresOutbox:
+    def outbox(self) -> Outbox:
         """Writes integration events in this transaction."""
-        return PostgresOutbox(self.connection)
+        return (self._own_outbox or PostgresOutbox)(self.connection)
 
     async def commit(self) -> None:
         """See `UnitOfWork.commit`."""

@@ -1,83 +1,58 @@
-"""What happens in the demo: seed, work, kill, work again, prove."""
+"""What happens in the demo: seed, work without a bucket, work, kill, work again, prove."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-import sys
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, LiteralString, Protocol
 from uuid import UUID
 
 from attrs import frozen
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row, scalar_row
+from psycopg.rows import scalar_row, tuple_row
 
 from ...adapters.local.postgres_server import PostgresServer, serving
-from ...adapters.postgres.audit import Finding, audit
+from ...adapters.postgres.audit import audit
 from ...adapters.postgres.migrations import migrate
-from ...application.chat_provision_retry import CHAT_PROVISION_RETRY
+from ...application.options import RecordingFinalizeRetryOptions
 from ...application.ports.provisioning import ProvisioningUnit
 from ...domain.provisioning import ProvisionSnapshot
 from ..bootstrap import bootstrap
 from ..settings import load_settings
-from . import scenarios
+from . import arrivals, deals, recordings
+from .bucket import Bucket
+from .results import DemoResult, Finished, Harm, deal_results, harm, recording_results
+from .worker import chat_settings, running_worker
 
-FIRST_WORKER: Final = "worker"
-SECOND_WORKER: Final = "another worker"
+BUCKET_AT: Final = 0.25
+"""The share of the deals that are finished when the bucket is created."""
 
 KILL_AT: Final = 0.4
-"""The share of the work that is done when the worker is killed."""
+"""The share of the recordings that are finished when the worker is killed."""
 
 DEADLINE: Final = 100.0
 """Seconds after which the demo gives up waiting for the worker."""
 
-_PREFIX: Final = "MESSENGER_CHAT_PROVISION_RETRY_"
 
-Progress = Callable[[str, int, int], None]
+class Audience(Protocol):
+    """Who watches."""
 
+    def shown(self, step: str, done: int, total: int) -> None:
+        """So much of a step is done."""
+        ...
 
-@frozen(kw_only=True)
-class ScenarioResult:
-    """How the deals of one scenario ended, beside how they were expected to."""
-
-    scenario: scenarios.Scenario
-    status: str
-    deals: int
-    chats: int
-    feed_entries: int
-    events: int
-    present: int
-
-    @property
-    def as_expected(self) -> bool:
-        """Whether status and number of events are as the scenario says."""
-        return self.status == self.scenario.ends and self.events == self.scenario.events * self.deals
+    def told(self, sentence: str) -> None:
+        """Something happened."""
+        ...
 
 
-@frozen(kw_only=True)
-class DemoResult:
-    """What the demo showed; ``killed_at`` is the number of deals finished when the worker was killed."""
-
-    results: Sequence[ScenarioResult]
-    findings: Sequence[Finding]
-    killed_at: int
-    seconds: float
-
-    @property
-    def proven(self) -> bool:
-        """Whether everything ended as expected and no invariant is broken."""
-        return all(result.as_expected for result in self.results) and not any(
-            finding.violations for finding in self.findings
-        )
-
-
-async def play(*, deals: int, progress: Progress) -> DemoResult:
+async def play(*, number_of_deals: int, number_of_recordings: int, audience: Audience) -> DemoResult:
     """Run the demo on a server and in a folder of its own; both are gone afterwards, whatever happens.
 
     Raises `PostgresServerError` when the embedded server cannot be had, `TimeoutError` when the worker does not finish.
@@ -85,70 +60,156 @@ async def play(*, deals: int, progress: Progress) -> DemoResult:
     loop = asyncio.get_running_loop()
     begun = loop.time()
     async with AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="messenger-jobs-demo-"))
-        server = await stack.enter_async_context(serving(PostgresServer(Path(folder), temporary=True)))
+        folder = stack.enter_context(_temporary_folder())
+        server = await stack.enter_async_context(serving(PostgresServer(folder, temporary=True)))
         url = server.url()
         await asyncio.to_thread(migrate, url)
         observer = await stack.enter_async_context(await AsyncConnection.connect(url, autocommit=True))
-        progress("PostgreSQL with deals", 0, 1)
-        await _seed(observer, deals)
-        progress("PostgreSQL with deals", 1, 1)
-        total = await _unfinished(observer)
+        files = stack.enter_context(_temporary_folder())
+        bucket, events = Bucket(files / "bucket"), files / "events.jsonl"
+        audience.shown("PostgreSQL with rows", 0, 1)
+        await _seed(observer, deals.SEED, deals.counts(number_of_deals))
+        await _seed(observer, recordings.SEED, recordings.counts(number_of_recordings))
+        await asyncio.to_thread(bucket.lay_down, await _rows(observer, recordings.FILES))
+        audience.shown("PostgreSQL with rows", 1, 1)
+        total = Finished(
+            deals=await _number(observer, deals.TOTAL),
+            recordings=await _number(observer, recordings.TOTAL),
+        )
+        watch = _Watch(observer, audience, total)
         consumer = await stack.enter_async_context(_consumer_in_flight(url, await _ids(observer)))
 
-        async with _worker(url) as worker:
-            killed_at = await _watch(
-                observer, progress, FIRST_WORKER, total, until=lambda done: done >= KILL_AT * total
+        audience.told("A worker starts. The bucket of the recordings does not exist yet.")
+        async with running_worker(url, bucket.folder, events) as worker:
+            await watch.until("worker", lambda done: done.deals >= BUCKET_AT * total.deals)
+            without_bucket = await _without_bucket(observer)
+            bucket.create()
+            audience.told("The bucket is there now.")
+            killed_at = await watch.until(
+                "worker", lambda done: done.recordings >= KILL_AT * total.recordings
             )
             os.kill(worker.pid, signal.SIGKILL)
             await worker.wait()
+        audience.told("The worker was killed with SIGKILL in the middle of its work. Another starts.")
         await consumer()
-        async with _worker(url) as worker:
-            await _watch(observer, progress, SECOND_WORKER, total, until=lambda done: done >= total)
+        async with running_worker(url, bucket.folder, events) as worker:
+            await watch.until("another worker", lambda done: done == total)
+            await watch.until_all_events_arrived()
             worker.terminate()
             await worker.wait()
         findings = await audit(
             observer,
-            max_attempts=scenarios.MAX_ATTEMPTS,
+            max_attempts=deals.MAX_ATTEMPTS,
+            max_finalize_attempts=RecordingFinalizeRetryOptions().max_attempts,
             since=datetime.now(UTC) - timedelta(days=1),
         )
         return DemoResult(
-            results=await _results(observer),
+            deals=await deal_results(observer),
+            recordings=await recording_results(observer),
             findings=findings,
+            arrivals=arrivals.arrivals(events, await _rows(observer, arrivals.COMMITTED)),
+            without_bucket=without_bucket,
             killed_at=killed_at,
             seconds=loop.time() - begun,
         )
 
 
-async def _seed(observer: AsyncConnection[Any], deals: int) -> None:
-    counts = scenarios.counts(deals)
+@contextmanager
+def _temporary_folder() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(prefix="messenger-jobs-demo-") as folder:
+        yield Path(folder)
+
+
+@frozen
+class _Watch:
+    """Looks at what is finished until it is enough."""
+
+    observer: AsyncConnection[Any]
+    audience: Audience
+    total: Finished
+
+    async def until(self, worker: str, enough: Callable[[Finished], bool]) -> Finished:
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                done = Finished(
+                    deals=await _number(self.observer, deals.PROGRESS, {"max_attempts": deals.MAX_ATTEMPTS}),
+                    recordings=await _number(self.observer, recordings.PROGRESS),
+                )
+                self.audience.shown(f"{worker}: deals", done.deals, self.total.deals)
+                self.audience.shown(f"{worker}: recordings", done.recordings, self.total.recordings)
+                if enough(done):
+                    return done
+                await asyncio.sleep(0.05)
+
+    async def until_all_events_arrived(self) -> None:
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                total = await _number(self.observer, arrivals.TOTAL)
+                waiting = await _number(self.observer, arrivals.WAITING)
+                self.audience.shown("events published", total - waiting, total)
+                if not waiting:
+                    return
+                await asyncio.sleep(0.05)
+
+
+async def _without_bucket(observer: AsyncConnection[Any]) -> Harm:
+    """What the missing bucket did, once what needs no storage is done.
+
+    A claim counts until it is given back, milliseconds later: an attempt that counts for good is never seen to go.
+    """
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            done = await harm(observer)
+            if not await _number(observer, recordings.NEED_NO_STORAGE):
+                break
+            await asyncio.sleep(0.05)
+    for _ in range(100):
+        if not done.attempts:
+            break
+        await asyncio.sleep(0.02)
+        done = await harm(observer)
+    return done
+
+
+async def _seed(
+    observer: AsyncConnection[Any], statements: Sequence[LiteralString], counts: Mapping[str, int]
+) -> None:
     parameters = {
         "names": list(counts),
         "counts": list(counts.values()),
-        "max_attempts": scenarios.MAX_ATTEMPTS,
+        "max_attempts": deals.MAX_ATTEMPTS,
     }
-    for statement in scenarios.SEED:
+    for statement in statements:
         await observer.execute(statement, parameters if "%(" in statement else None)
 
 
-async def _unfinished(observer: AsyncConnection[Any]) -> int:
-    cursor = await observer.execute(
-        "select count(*)::int from demo.deals where scenario not in ('in flight', 'fresh', 'poison')"
-    )
-    row: tuple[int] | None = await cursor.fetchone()
-    return row[0] if row else 0
+async def _number(
+    observer: AsyncConnection[Any], query: LiteralString, parameters: Mapping[str, object] | None = None
+) -> int:
+    ((number,),) = await _rows(observer, query, parameters)
+    return int(number)
 
 
 async def _ids(observer: AsyncConnection[Any]) -> list[UUID]:
     async with observer.cursor(row_factory=scalar_row) as cursor:
-        await cursor.execute(scenarios.IN_FLIGHT)
+        await cursor.execute(deals.IN_FLIGHT)
         return [UUID(str(id_)) for id_ in await cursor.fetchall()]
+
+
+async def _rows(
+    observer: AsyncConnection[Any], query: LiteralString, parameters: Mapping[str, object] | None = None
+) -> list[Any]:
+    async with observer.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(query, parameters)
+        return await cursor.fetchall()
 
 
 @asynccontextmanager
 async def _consumer_in_flight(url: str, ids: Sequence[UUID]) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
     """Hold rows locked as the consumer of created deals does; the value lets it finish and commit them."""
-    settings = load_settings({**_variables(url), f"{_PREFIX}CONCURRENCY": str(len(ids))})
+    settings = load_settings(
+        {**chat_settings(url), "MESSENGER_CHAT_PROVISION_RETRY_CONCURRENCY": str(len(ids))}
+    )
     async with bootstrap(settings) as application, AsyncExitStack() as transactions:
         provisioning = application.provisioning
         now = application.clock.now()
@@ -165,69 +226,3 @@ async def _consumer_in_flight(url: str, ids: Sequence[UUID]) -> AsyncGenerator[C
                 await work.commit()
 
         yield finish
-
-
-def _variables(url: str) -> dict[str, str]:
-    return {
-        "MESSENGER_DATABASE_URL": url,
-        "MESSENGER_LOG_LEVEL": "error",
-        f"{_PREFIX}POLLING_INTERVAL": "0.5",
-        f"{_PREFIX}MAX_ATTEMPTS": str(scenarios.MAX_ATTEMPTS),
-        f"{_PREFIX}BACKOFF_BASE": "0.5",
-        f"{_PREFIX}BACKOFF_CAP": "1",
-        f"{_PREFIX}CONCURRENCY": "2",
-    }
-
-
-@asynccontextmanager
-async def _worker(url: str) -> AsyncGenerator[asyncio.subprocess.Process]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MESSENGER_")}
-    command = (sys.executable, "-m", "messenger_jobs", "worker", "--job", CHAT_PROVISION_RETRY)
-    worker = await asyncio.create_subprocess_exec(
-        *command,
-        env={**inherited, **_variables(url)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        yield worker
-    finally:
-        if worker.returncode is None:
-            worker.kill()
-            await worker.wait()
-
-
-async def _watch(
-    observer: AsyncConnection[Any],
-    progress: Progress,
-    step: str,
-    total: int,
-    *,
-    until: Callable[[int], bool],
-) -> int:
-    async with asyncio.timeout(DEADLINE):
-        while True:
-            cursor = await observer.execute(scenarios.PROGRESS, {"max_attempts": scenarios.MAX_ATTEMPTS})
-            row: tuple[int] | None = await cursor.fetchone()
-            done = row[0] if row else 0
-            progress(step, done, total)
-            if until(done):
-                return done
-            await asyncio.sleep(0.05)
-
-
-async def _results(observer: AsyncConnection[Any]) -> list[ScenarioResult]:
-    by_name = {scenario.name: scenario for scenario in scenarios.SCENARIOS}
-    async with observer.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(scenarios.RESULT)
-        rows = await cursor.fetchall()
-    order = list(by_name)
-    results = [
-        ScenarioResult(
-            scenario=by_name[str(row["scenario"])],
-            status=str(row["status"]),
-            **{name: int(row[name] or 0) for name in ("deals", "chats", "feed_entries", "events", "present")},
-        )
-        for row in rows
-    ]
-    return sorted(results, key=lambda result: order.index(result.scenario.name))

@@ -50,6 +50,14 @@ async def test_poison_row_starts_over(deals: Deals, requeue: RequeueProvisions) 
     assert len(await deals.read()) == 1
 
 
+async def test_row_is_named_by_its_deal_as_well(deals: Deals, requeue: RequeueProvisions) -> None:
+    deals.put(POISON, OTHER)
+    report = await requeue.rows([POISON.deal_id])
+    assert report == RequeueReport(requeued=(POISON.deal_id,), refused={})
+    assert deals.provision == POISON.requeued(now=LATER)
+    assert committed_provision(deals.database, OTHER.id) == OTHER
+
+
 async def test_row_whose_attempts_are_not_used_up_starts_over_as_well(
     deals: Deals, requeue: RequeueProvisions
 ) -> None:

@@ -23,6 +23,7 @@ from messenger_jobs.entrypoints.database import DatabaseUnusable
 
 from tests.support.builders import NOW, a_chat, a_provision, a_ready_provision, some_id
 from tests.support.command_line import URL, CommandLine
+from tests.support.outbox_rows import a_dead_row, an_outbox_row
 
 JOB = "chat-provision-retry"
 UNREACHABLE = DatabaseUnusable(
@@ -257,7 +258,7 @@ class TestStatus:
             poison(3),
         )
 
-        (facts,) = command_line.json("status")
+        facts, _ = command_line.json("status")
 
         assert facts == {
             "job": JOB,
@@ -273,11 +274,28 @@ class TestStatus:
         }
 
     def test_nothing_to_do_is_all_zeros(self, command_line: CommandLine) -> None:
-        (facts,) = command_line.json("status")
+        facts, _ = command_line.json("status")
 
         assert [facts[name] for name in ("failed", "due", "waiting", "poison", "oldest_age_seconds")] == [
             0
         ] * 5
+
+    def test_counts_the_outbox(self, command_line: CommandLine) -> None:
+        command_line.rows.put(command_line.rows.outbox, an_outbox_row(1), an_outbox_row(2), a_dead_row(3))
+        command_line.clock.advance(timedelta(minutes=3))
+
+        _, outbox = command_line.json("status")
+
+        assert outbox == {
+            "job": "outbox-relay",
+            "unpublished": 2,
+            "dead": 1,
+            "oldest_age_seconds": 180,
+            "last_success": None,
+            "lock_holder_pid": None,
+            "lock_holder_address": None,
+            "lock_confirmed_at": None,
+        }
 
     def test_names_the_lock_holder(self, command_line: CommandLine) -> None:
         command_line.database.holder = LockHolder(
@@ -288,7 +306,7 @@ class TestStatus:
             confirmed_at=NOW - timedelta(minutes=1),
         )
 
-        (facts,) = command_line.json("status")
+        facts, _ = command_line.json("status")
 
         assert facts["lock_holder_pid"] == 4711
         assert facts["lock_holder_address"] == "10.0.0.7"
@@ -297,15 +315,15 @@ class TestStatus:
     def test_table_tells_the_same_facts(self, command_line: CommandLine) -> None:
         command_line.put(stuck(1))
 
-        (facts,) = command_line.json("status")
+        facts, outbox = command_line.json("status")
 
-        assert table_facts(command_line.run("status").stdout) == facts
+        assert table_facts(command_line.run("status").stdout) == facts | outbox
 
     def test_worker_that_is_not_there_is_not_asked_for_long(self, command_line: CommandLine) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             port = silent.getsockname()[1]
 
-            (facts,) = command_line.json("status", MESSENGER_HTTP_PORT=str(port))
+            facts, _ = command_line.json("status", MESSENGER_HTTP_PORT=str(port))
 
         assert facts["last_success"] is None
 

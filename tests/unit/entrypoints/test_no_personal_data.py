@@ -91,7 +91,15 @@ async def test_a_cycle_tells_nothing_of_what_rows_say(command_line: CommandLine,
 
 @pytest.mark.parametrize(
     "arguments",
-    [("run-once", JOB, "--dry-run"), ("status",), ("run-once", JOB), ("requeue", JOB, "--all")],
+    [
+        ("run-once", JOB, "--dry-run"),
+        ("status",),
+        ("list", JOB),
+        ("show", JOB, str(some_id(100))),
+        ("explain", JOB, str(some_id(100))),
+        ("run-once", JOB),
+        ("requeue", JOB, "--all"),
+    ],
     ids=" ".join,
 )
 @pytest.mark.parametrize("shape", ["--json", ""])

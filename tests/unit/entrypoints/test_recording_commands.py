@@ -3,65 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-from attrs import define
-from messenger_jobs.adapters.memory.finalization import MemoryFinalizationStore
-from messenger_jobs.adapters.memory.ids import SequentialIds
-from messenger_jobs.adapters.memory.recording_storage import MemoryRecordingStorage
 from messenger_jobs.domain.evidence import StorageMisconfigured
 from messenger_jobs.domain.recording_finalize import FinalizeStatus
-from messenger_jobs.entrypoints.bootstrap import Application, bootstrap
-from messenger_jobs.entrypoints.settings import Settings
 
-from tests.support.command_line import CommandLine
-from tests.support.recordings import ENTRY_ID, RECORDING_ID, a_pair, a_recording, an_entry, found
+from tests.support.recording_command_line import ENABLED, RecordingCommandLine
+from tests.support.recordings import ENTRY_ID, RECORDING_ID, a_pair, an_entry
 
 JOB = "recording-finalize-retry"
-ENABLED: Mapping[str, str] = {
-    "MESSENGER_RECORDINGS_ENABLED": "true",
-    "MESSENGER_S3_ENDPOINT": "storage.example",
-    "MESSENGER_S3_ACCESS_KEY": "acc3ss-key",
-    "MESSENGER_S3_SECRET_KEY": "s3cr3t-key",
-    "MESSENGER_S3_BUCKET_CALL_RECORDINGS": "calls",
-}
-
-
-@define(slots=False)
-class RecordingCommandLine(CommandLine):
-    """The commands where recordings are enabled."""
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        self.storage = MemoryRecordingStorage()
-
-    def compose(self, settings: Settings) -> AbstractAsyncContextManager[Application]:
-        return bootstrap(
-            settings,
-            clock=self.clock,
-            locks=self.locks,
-            store=self.store,
-            finalizations=MemoryFinalizationStore(self.rows),
-            storage=self.storage,
-            database=self.database,
-            new_id=SequentialIds(1),
-            spread=lambda: 0.0,
-        )
-
-    def put_due(self, *, file: bool) -> None:
-        self.rows.put(self.rows.recordings, a_recording())
-        self.rows.put(self.rows.finalizations, an_entry())
-        if file:
-            self.storage.answer(a_recording().object_key, found())
-
-    @property
-    def entry_status(self) -> FinalizeStatus:
-        entry = self.rows.row(self.rows.finalizations, ENTRY_ID)
-        assert entry is not None
-        return entry.status
 
 
 @pytest.fixture
@@ -136,7 +87,7 @@ def test_status_shows_both_jobs(command_line: RecordingCommandLine) -> None:
         an_entry(id=quarantined.id, recording_id=quarantined.recording_id, status=FinalizeStatus.QUARANTINED),
     )
 
-    chat, recording = facts_of(command_line, "status")
+    chat, recording, _ = facts_of(command_line, "status")
 
     assert (chat["job"], chat["failed"]) == ("chat-provision-retry", 0)
     assert {name: recording[name] for name in ("job", "pending", "due", "waiting", "quarantined")} == {
@@ -178,5 +129,5 @@ def test_job_that_is_not_enabled_says_what_enables_it(
     assert result.stderr == (f"messenger-jobs: {JOB} runs only where MESSENGER_RECORDINGS_ENABLED is true\n")
 
 
-def test_status_without_recordings_has_one_job(command_line: RecordingCommandLine) -> None:
-    assert [facts["job"] for facts in command_line.json("status")] == ["chat-provision-retry"]
+def test_status_without_recordings_does_without_their_job(command_line: RecordingCommandLine) -> None:
+    assert [facts["job"] for facts in command_line.json("status")] == ["chat-provision-retry", "outbox-relay"]

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from messenger_jobs.application.options import ChatProvisionRetryOptions, RecordingFinalizeRetryOptions
+from messenger_jobs.application.options import (
+    ChatProvisionRetryOptions,
+    OutboxRelayOptions,
+    RecordingFinalizeRetryOptions,
+)
 from messenger_jobs.entrypoints.settings import (
     InvalidSettings,
     Settings,
@@ -24,6 +28,14 @@ URL = "postgresql://worker:s3cr3t-word@db.example:5432/messenger"
 REQUIRED = {"MESSENGER_DATABASE_URL": URL}
 CHAT = "MESSENGER_CHAT_PROVISION_RETRY_"
 RECORDING = "MESSENGER_RECORDING_FINALIZE_RETRY_"
+RELAY = "MESSENGER_OUTBOX_RELAY_"
+KAFKA = "MESSENGER_KAFKA_"
+SASL = {
+    f"{KAFKA}SECURITY_PROTOCOL": "SASL_SSL",
+    f"{KAFKA}SASL_MECHANISM": "SCRAM-SHA-512",
+    f"{KAFKA}SASL_USERNAME": "worker",
+    f"{KAFKA}SASL_PASSWORD": "s3cr3t-word",
+}
 
 
 def problems(variables: dict[str, str], file: Path | None = None) -> dict[str, str]:
@@ -43,6 +55,9 @@ def test_defaults_are_those_of_the_jobs() -> None:
     assert settings.shutdown_grace == timedelta(seconds=30)
     assert settings.chat_provision_retry == ChatProvisionRetryOptions()
     assert settings.recording_finalize_retry == RecordingFinalizeRetryOptions()
+    assert settings.outbox_relay == OutboxRelayOptions()
+    assert settings.kafka_bootstrap_servers is None
+    assert settings.kafka_security_protocol == "PLAINTEXT"
     assert not settings.recordings_enabled
     assert settings.s3_secure
 
@@ -99,12 +114,29 @@ GOOD: list[tuple[str, str, Callable[[Settings], Any], Any]] = [
     (f"{RECORDING}CONCURRENCY", "1", lambda s: recording(s).concurrency, 1),
     (f"{RECORDING}FINALIZE_SLA_TIMEOUT", "0", lambda s: recording(s).finalize_sla_timeout, timedelta(0)),
     (f"{RECORDING}STORAGE_TIMEOUT", "47s", lambda s: recording(s).storage_timeout, timedelta(seconds=47)),
+    (f"{RELAY}POLLING_INTERVAL", "2", lambda s: s.outbox_relay.polling_interval, timedelta(seconds=2)),
+    (f"{RELAY}BATCH_SIZE", "50", lambda s: s.outbox_relay.batch_size, 50),
+    (f"{RELAY}RETENTION", "1d", lambda s: s.outbox_relay.retention, timedelta(days=1)),
+    (f"{RELAY}SEND_TIMEOUT", "10s", lambda s: s.outbox_relay.send_timeout, timedelta(seconds=10)),
+    (f"{KAFKA}BOOTSTRAP_SERVERS", "a:1", lambda s: s.kafka_bootstrap_servers, "a:1"),
+    (
+        f"{KAFKA}BOOTSTRAP_SERVERS",
+        "a-1.b:9092, [::1]:2",
+        lambda s: s.kafka_bootstrap_servers,
+        "a-1.b:9092,[::1]:2",
+    ),
+    (f"{KAFKA}SECURITY_PROTOCOL", "ssl", lambda s: s.kafka_security_protocol, "SSL"),
+    (f"{KAFKA}SASL_MECHANISM", "plain", lambda s: s.kafka_sasl_mechanism, "PLAIN"),
+    (f"{KAFKA}SASL_USERNAME", "me", lambda s: s.kafka_sasl_username, "me"),
+    (f"{KAFKA}SASL_PASSWORD", "word", lambda s: s.kafka_sasl_password, "word"),
+    (f"{KAFKA}SSL_CAFILE", __file__, lambda s: s.kafka_ssl_cafile, Path(__file__)),
 ]
 
 
 @pytest.mark.parametrize(("name", "text", "read", "value"), GOOD)
 def test_every_setting_is_read(name: str, text: str, read: Callable[[Settings], Any], value: object) -> None:
-    assert read(load_settings(REQUIRED | {name: text})) == value
+    others = SASL if name.startswith((f"{KAFKA}SASL_", f"{KAFKA}SSL_")) else {}
+    assert read(load_settings(REQUIRED | others | {name: text})) == value
 
 
 A_DURATION = "must be seconds or a duration such as 90s, 5m, 1h or 7d"
@@ -167,8 +199,24 @@ WRONG = [
         "48s",
         f"must be shorter than the shortest first delay, {RECORDING}BACKOFF_BASE * (1 - {RECORDING}BACKOFF_JITTER)",
     ),
+    (f"{RELAY}POLLING_INTERVAL", "0", "must be longer than 0 seconds"),
+    (f"{RELAY}BATCH_SIZE", "0", "must be between 1 and 10000"),
+    (f"{RELAY}RETENTION", "11y", A_DURATION),
+    (f"{RELAY}SEND_TIMEOUT", "11m", "must not be longer than 10m"),
+    (
+        f"{KAFKA}BOOTSTRAP_SERVERS",
+        "kafka://a:9092",
+        "must be host:port, or several of them with commas between",
+    ),
+    (f"{KAFKA}BOOTSTRAP_SERVERS", "a:1,", "must be host:port, or several of them with commas between"),
+    (f"{KAFKA}SECURITY_PROTOCOL", "TLS", "must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
+    (f"{KAFKA}SASL_MECHANISM", "GSSAPI", "must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
+    (f"{KAFKA}SSL_CAFILE", "/nowhere/ca.pem", "must be the path of a file that is there"),
 ]
-ANYTHING_GOES = {"MESSENGER_S3_ACCESS_KEY", "MESSENGER_S3_SECRET_KEY", "MESSENGER_S3_REGION"}
+ANYTHING_GOES = {
+    *("MESSENGER_S3_ACCESS_KEY", "MESSENGER_S3_SECRET_KEY", "MESSENGER_S3_REGION"),
+    *(f"{KAFKA}SASL_USERNAME", f"{KAFKA}SASL_PASSWORD"),
+}
 
 
 @pytest.mark.parametrize(("name", "text", "problem"), WRONG)
@@ -177,22 +225,41 @@ def test_every_wrong_value_is_named_with_its_problem(name: str, text: str, probl
 
 
 def test_both_tables_above_know_every_setting() -> None:
-    chat_settings = {
-        variable("chat_provision_retry", name) for name in attrs.fields_dict(ChatProvisionRetryOptions)
+    groups: dict[str, type[attrs.AttrsInstance]] = {
+        "chat_provision_retry": ChatProvisionRetryOptions,
+        "recording_finalize_retry": RecordingFinalizeRetryOptions,
+        "outbox_relay": OutboxRelayOptions,
     }
-    recording_settings = {
-        variable("recording_finalize_retry", name)
-        for name in attrs.fields_dict(RecordingFinalizeRetryOptions)
+    every = {
+        variable(name)
+        for name in attrs.fields_dict(cast("type[attrs.AttrsInstance]", Settings))
+        if name not in groups
     }
-    plain = {
-        *("DATABASE_URL", "LOCK_DATABASE_URL", "HTTP_PORT", "LOG_FORMAT", "LOG_LEVEL", "SHUTDOWN_GRACE"),
-        *("RECORDINGS_ENABLED", "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_REGION", "S3_SECURE"),
-        "S3_BUCKET_CALL_RECORDINGS",
+    every |= {
+        variable(group, name) for group, options in groups.items() for name in attrs.fields_dict(options)
     }
-    every = chat_settings | recording_settings | {f"MESSENGER_{name}" for name in plain}
 
     assert {name for name, *_ in GOOD} == every
     assert {name for name, *_ in WRONG} == every - ANYTHING_GOES
+
+
+@pytest.mark.parametrize("missing", ["SASL_MECHANISM", "SASL_USERNAME", "SASL_PASSWORD"])
+def test_sasl_needs_all_that_belongs_to_it(missing: str) -> None:
+    variables = {name: text for name, text in SASL.items() if name != KAFKA + missing}
+
+    assert problems(REQUIRED | variables) == {
+        f"{KAFKA}{missing}": f"is not set; {KAFKA}SECURITY_PROTOCOL SASL_SSL needs it"
+    }
+
+
+def test_credentials_that_would_not_be_used_are_told() -> None:
+    variables = SASL | {f"{KAFKA}SECURITY_PROTOCOL": "PLAINTEXT", f"{KAFKA}SSL_CAFILE": __file__}
+
+    assert problems(REQUIRED | variables).keys() == variables.keys() - {f"{KAFKA}SECURITY_PROTOCOL"}
+
+
+def test_sasl_password_does_not_show_itself() -> None:
+    assert "s3cr3t-word" not in repr(load_settings(REQUIRED | SASL))
 
 
 def test_recordings_need_to_know_their_storage() -> None:

@@ -11,7 +11,7 @@ MAX_ATTEMPTS: Final = 4
 
 
 @frozen(kw_only=True)
-class Scenario:
+class DealScenario:
     """``share`` of a thousand deals; ``ends`` is the expected status; ``events`` the messages about each of them."""
 
     name: str
@@ -22,15 +22,15 @@ class Scenario:
 
 
 SCENARIOS: Final = (
-    Scenario(name="stuck", story="the consumer died midway", share=300, ends="Ready", events=1),
-    Scenario(name="failed", story="the first attempts failed", share=400, ends="Ready", events=1),
-    Scenario(name="chat exists", story="a chat is there already", share=100, ends="Ready", events=1),
-    Scenario(name="members left", story="its members have left", share=80, ends="Ready", events=1),
-    Scenario(name="archived chat", story="its chat was archived", share=30, ends="Failed", events=1),
-    Scenario(name="no members", story="nobody is to be in it", share=30, ends="Failed", events=1),
-    Scenario(name="poison", story="given up by the retries", share=30, ends="Failed", events=1),
-    Scenario(name="in flight", story="in the consumer's hands", share=5, ends="Ready", events=1),
-    Scenario(name="fresh", story="created a moment ago", share=25, ends="Provisioning", events=0),
+    DealScenario(name="stuck", story="the consumer died midway", share=300, ends="Ready", events=1),
+    DealScenario(name="failed", story="the first attempts failed", share=400, ends="Ready", events=1),
+    DealScenario(name="chat exists", story="a chat is there already", share=100, ends="Ready", events=1),
+    DealScenario(name="members left", story="its members have left", share=80, ends="Ready", events=1),
+    DealScenario(name="archived chat", story="its chat was archived", share=30, ends="Failed", events=1),
+    DealScenario(name="no members", story="nobody is to be in it", share=30, ends="Failed", events=1),
+    DealScenario(name="poison", story="given up by the retries", share=30, ends="Failed", events=1),
+    DealScenario(name="in flight", story="in the consumer's hands", share=5, ends="Ready", events=1),
+    DealScenario(name="fresh", story="created a moment ago", share=25, ends="Provisioning", events=0),
 )
 
 SEED: Final[tuple[LiteralString, ...]] = (
@@ -93,8 +93,12 @@ SEED: Final[tuple[LiteralString, ...]] = (
     "analyze",
 )
 
+TOTAL: Final[LiteralString] = (
+    "select count(*)::int from demo.deals where scenario not in ('in flight', 'fresh', 'poison')"
+)
+
 PROGRESS: Final[LiteralString] = """
-    select count(*) from demo.deals join messenger.deal_chat_provisions p using (deal_id)
+    select count(*)::int from demo.deals join messenger.deal_chat_provisions p using (deal_id)
     where p.status = 'Ready' and scenario <> 'in flight'
         or p.attempts >= %(max_attempts)s and scenario <> 'poison'
 """
@@ -105,10 +109,9 @@ IN_FLIGHT: Final[LiteralString] = """
 """
 
 RESULT: Final[LiteralString] = """
-    select scenario, p.status, count(*) as deals, count(c.id) as chats,
-        sum((select count(*) from messenger.chat_events e where e.chat_id = c.id)) as feed_entries,
-        sum((select count(*) from messenger.outbox_messages o where o.aggregate_id = deal_id::text)) as events,
-        sum((select count(*) from messenger.participants a where a.chat_id = c.id and a.left_at is null)) as present
+    select scenario, p.status, count(*)::int as deals, count(c.id)::int as chats,
+        sum((select count(*) from messenger.chat_events e where e.chat_id = c.id))::int as feed_entries,
+        sum((select count(*) from messenger.outbox_messages o where o.aggregate_id = deal_id::text))::int as events
     from demo.deals join messenger.deal_chat_provisions p using (deal_id) left join messenger.chats c using (deal_id)
     group by scenario, p.status order by min(p.created_at), scenario
 """

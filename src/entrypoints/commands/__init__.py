@@ -1,0 +1,1 @@
+"""The operators' commands, one a file; `cli` registers them."""
