@@ -85,6 +85,21 @@ class DealChatProvision:
             case ProvisionStatus.READY:
                 return False
 
+    def due_from(self, *, rules: ProvisioningRules) -> datetime | None:
+        """The first ``as_of`` at which `is_due` holds if nobody touches the row; None when there is none."""
+        if self.schedule.exhausted(rules.max_attempts):
+            return None
+        match self.status:
+            case ProvisionStatus.FAILED:
+                return self.schedule.next_attempt_at
+            case ProvisionStatus.PROVISIONING:
+                try:
+                    return max(self.schedule.next_attempt_at, self.updated_at + rules.stuck_after)
+                except OverflowError:
+                    return None
+            case ProvisionStatus.READY:
+                return None
+
     def completed(
         self, *, chat_id: UUID, now: datetime, delay: timedelta, max_attempts: int
     ) -> tuple[DealChatProvision, DealChatStatusChanged]:

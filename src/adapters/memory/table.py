@@ -156,8 +156,8 @@ def _is_storable_text(value: object) -> bool:
     """Whether every text in it can be stored; JSON columns, being mappings, have rules of their own."""
     if isinstance(value, str):
         return "\0" not in value and is_encodable(value)
-    kind: type[Any] = type(value)
-    return all(_is_storable_text(getattr(value, name)) for name in _attributes(kind))
+    names = _attributes(type(value))  # type: ignore[arg-type]  # mypy takes a class of unknown kind for unhashable
+    return all(_is_storable_text(getattr(value, name)) for name in names)
 
 
 @cache
