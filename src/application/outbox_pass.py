@@ -21,8 +21,9 @@ from .ports.event_publisher import Event, EventPublisher, NotPublished, Publishe
 from .ports.outbox_queue import FailedMessage, OutboxQueue, PublishedMessage, QueuedMessage
 from .ports.relay_telemetry import RelayTelemetry
 from .ports.run_lock import RunLease
-from .relay_report import MessageFailure, PassReport, Trouble, TroubleKind
+from .relay_report import MessageFailure, PassReport
 from .stop_signal import StopSignal
+from .trouble import Trouble, TroubleKind
 
 ROUND_GRACE: Final = 3.0
 """Seconds in which a round may still get its receipts and mark them after a cancellation."""
@@ -172,7 +173,9 @@ class OutboxPass:
         if not failures:
             return
         marks = [
-            FailedMessage(id=head.id, error_code=receipt.code, dead=isinstance(receipt, Unpublishable))
+            FailedMessage(
+                id=head.id, error_code=_stored(receipt.code), dead=isinstance(receipt, Unpublishable)
+            )
             for head, receipt in failures
         ]
         await self.queue.mark_failed(marks, at=self.clock.now())
@@ -180,7 +183,7 @@ class OutboxPass:
             failure = MessageFailure(
                 event_id=head.message.event_id,
                 topic=head.message.topic,
-                error_code=receipt.code,
+                error_code=_stored(receipt.code),
                 attempts=head.attempts + 1,
             )
             if isinstance(receipt, Unpublishable):
@@ -252,6 +255,11 @@ def trouble_of(error: BaseException) -> Trouble:
             return Trouble(kind=TroubleKind.DATABASE, code=error.code, error=error)
         case _:
             return Trouble(kind=TroubleKind.DEFECT, code=f"Defect:{type(error).__name__}", error=error)
+
+
+def _stored(code: str) -> str:
+    """A class and a code, as in every ``last_error``."""
+    return code if ":" in code else f"Broker:{code}"
 
 
 def _key(queued: QueuedMessage) -> Key:

@@ -22,8 +22,9 @@ from .ports.outbox_queue import OutboxQueue, PublishedMessage
 from .ports.relay_telemetry import RelayTelemetry
 from .ports.run_lock import RunLease, RunLocks
 from .prune_outbox import PRUNE_BATCH, PruneOutbox
-from .relay_report import PassReport, RelayReport, Trouble
+from .relay_report import PassReport, RelayReport
 from .stop_signal import StopSignal
+from .trouble import Trouble
 
 OUTBOX_RELAY: Final = "outbox-relay"
 

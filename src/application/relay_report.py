@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from enum import StrEnum
 from uuid import UUID
 
 from attrs import frozen
 
 from .cycle_report import CycleEnd
-
-
-class TroubleKind(StrEnum):
-    """Why the relay cannot go on for now."""
-
-    DATABASE = "database"
-    """The database, or the run lock's server, is out of reach or undid a transaction."""
-    BROKER = "broker"
-    """The broker as a whole is out of reach."""
-    CONFIGURATION = "configuration"
-    """Something must be set up by a person."""
-    DEFECT = "defect"
-    """A programming error of ours."""
-
-
-@frozen(kw_only=True)
-class Trouble:
-    """What ended a pass, or kept it from starting; ``error`` is None when only receipts told of it."""
-
-    kind: TroubleKind
-    code: str
-    error: BaseException | None = None
+from .trouble import Trouble
 
 
 @frozen(kw_only=True)

@@ -126,6 +126,27 @@ async def test_server_that_does_not_answer_is_no_confirmation(
     await until_free(database_url)
 
 
+class LeapingClock(SystemClock):
+    """As a process sees time that was paused meanwhile."""
+
+    paused_for = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.paused_for
+
+
+async def test_answer_that_comes_after_the_lease_has_expired_is_no_confirmation(database_url: str) -> None:
+    clock, ttl = LeapingClock(), timedelta(minutes=5)
+    locks = PostgresRunLocks(database_url=database_url, ttl=ttl, clock=clock)
+    async with locks.try_acquire(JOB) as lease:
+        assert lease is not None
+        asking = asyncio.create_task(lease.confirm())
+        await asyncio.sleep(0)  # the question is on its way
+        clock.paused_for = ttl.total_seconds()
+        assert not await asking
+        assert lease.expired
+
+
 async def test_lock_of_a_holder_that_lost_its_network_is_free_at_the_ttl(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

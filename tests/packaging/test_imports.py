@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "tests", "benchmarks", "tools", "docs")
+FOLDERS = ("src", "tests", "benchmarks", "tools", "docs", "examples")
 
 
 def absolute_imports(path: Path) -> Iterator[str]:

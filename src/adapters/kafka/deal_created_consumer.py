@@ -16,8 +16,8 @@ from ...application.ports.consumer_telemetry import ConsumerTelemetry
 from ...application.ports.entropy import NewId, Spread
 from ...application.ports.event_publisher import EventPublisher
 from ...application.provision_created_deal import ProvisionCreatedDeal
-from ...application.relay_report import TroubleKind
 from ...application.stop_signal import StopSignal
+from ...application.trouble import TroubleKind
 from ...domain.backoff import BackoffPolicy
 from .deal_created_dead_letter import DEAL_CREATED_GROUP, DEAL_CREATED_TOPIC
 from .deal_created_handler import DealCreatedHandler

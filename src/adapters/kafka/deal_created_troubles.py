@@ -16,7 +16,7 @@ from attrs import define, field
 
 from ...application.ports.consumer_telemetry import ConsumerTelemetry
 from ...application.ports.errors import Misconfigured, PortError
-from ...application.relay_report import Trouble, TroubleKind
+from ...application.trouble import Trouble, TroubleKind
 from .deal_created_handler import DeadLettersUnavailable
 from .errors import TOPIC_REFUSED, UNKNOWN_TOPIC, failure_of, misconfiguration_in
 

@@ -9,7 +9,7 @@ from attrs import define, field
 
 from ...application.cycle_report import AttemptReport, Outcome
 from ...application.ports.consumer_telemetry import DeadLetter, MessagePlace
-from ...application.relay_report import Trouble
+from ...application.trouble import Trouble
 
 
 @define

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from attrs import define, field
 
-from ...application.relay_report import MessageFailure, PassReport, Trouble, TroubleKind
+from ...application.relay_report import MessageFailure, PassReport
+from ...application.trouble import Trouble, TroubleKind
 
 
 @define

@@ -136,7 +136,7 @@ class MemoryRunLease:
                 self._held_since = asked_at
             else:
                 self._lost = True
-        return held
+        return held and not self.expired  # an answer that took too long says nothing about now
 
     @property
     def _ttl(self) -> float:

@@ -153,7 +153,7 @@ class PostgresRunLease:
                 self._held_since = asked_at
             else:
                 self._lost = True
-        return held
+        return held and not self.expired  # an answer that took too long says nothing about now
 
     async def release(self) -> None:
         """Unlock, so that the next runner need not wait until the server notices the closed connection."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ...application.cycle_report import AttemptReport
 from ...application.ports.consumer_telemetry import ConsumerTelemetry, DeadLetter, MessagePlace
-from ...application.relay_report import Trouble
+from ...application.trouble import Trouble
 
 _LOG: Final = logging.getLogger(__name__)
 

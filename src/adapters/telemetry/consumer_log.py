@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 from ...application.cycle_report import AttemptReport, Outcome
 from ...application.ports.consumer_telemetry import DeadLetter, MessagePlace
 from ...application.provision_created_deal import DEAL_CREATED
-from ...application.relay_report import Trouble, TroubleKind
+from ...application.trouble import Trouble, TroubleKind
 from .frames import frames
 
 _HANDLED: Final[Mapping[Outcome, tuple[int, str]]] = {

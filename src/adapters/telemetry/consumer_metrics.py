@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ...application.cycle_report import AttemptReport, Outcome
 from ...application.ports.consumer_telemetry import DeadLetter, MessagePlace
-from ...application.relay_report import Trouble, TroubleKind
+from ...application.trouble import Trouble, TroubleKind
 
 _OUTCOMES: Final = (Outcome.PROVISIONED, Outcome.RETRIED, Outcome.FAILED, Outcome.DUPLICATE)
 

@@ -81,10 +81,12 @@ class CycleMetrics:
         """Nothing to count."""
 
     def defect(self, cycle: Cycle, error: BaseException) -> None:
-        """Nothing to count."""
+        """Count it."""
+        self.jobs.defect(cycle.job)
 
     def configuration_fault(self, cycle: Cycle, error: PortError) -> None:
-        """Nothing to count: the aborted cycle is counted."""
+        """Count it."""
+        self.jobs.configuration_fault(cycle.job)
 
     def lock_lost(self, cycle: Cycle) -> None:
         """The lock is not known to be held."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ...application.cycle_report import CycleEnd
 
@@ -15,7 +15,7 @@ _SUCCESSES: Final = (CycleEnd.COMPLETED, CycleEnd.OUT_OF_TIME)
 
 
 class JobMetrics:
-    """Last success, durations and lock of each of ``jobs``, there from the start.
+    """Last success, durations, lock and faults of each of ``jobs``, there from the start.
 
     A job that never succeeded shows the time 0, not nothing. A cycle that ran out of time was a success, one that was
     skipped or aborted was not; so on a replica that never holds the lock the time stays 0, and an alert asks for the
@@ -42,13 +42,33 @@ class JobMetrics:
             ["job"],
             registry=registry,
         )
+        self._configuration_faults = Counter(
+            "messenger_job_configuration_faults_total",
+            "Times that the job met something that a person must set up.",
+            ["job"],
+            registry=registry,
+        )
+        self._defects = Counter(
+            "messenger_job_defects_total",
+            "Times that the job met a programming error of its own.",
+            ["job"],
+            registry=registry,
+        )
         for job in jobs:
-            self._last_success.labels(job)
-            self._lock_held.labels(job)
+            for metric in (self._last_success, self._lock_held, self._configuration_faults, self._defects):
+                metric.labels(job)
 
     def lock_held(self, job: str, held: bool) -> None:
         """Whether this replica holds the job's lock."""
         self._lock_held.labels(job).set(held)
+
+    def configuration_fault(self, job: str) -> None:
+        """Count it; as long as the fault lasts, every cycle does."""
+        self._configuration_faults.labels(job).inc()
+
+    def defect(self, job: str) -> None:
+        """Count it."""
+        self._defects.labels(job).inc()
 
     def cycle_ended(self, job: str, end: CycleEnd, *, started_at: datetime, duration: timedelta) -> None:
         """Observe the duration, and remember a success."""

@@ -20,8 +20,8 @@ _LEVELS: Final[dict[LogLevel, int]] = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-# Says the same at every attempt to connect, for as long as an outage lasts; ours is said once.
-_TOO_TALKATIVE: Final = ("psycopg.pool",)
+# They say the same at every attempt to connect, for as long as an outage lasts; ours is said once.
+_TOO_TALKATIVE: Final = {"psycopg.pool": logging.ERROR, "aiokafka": logging.CRITICAL}
 
 
 def configure_logging(format: LogFormat | None, level: LogLevel, stream: TextIO | None = None) -> None:
@@ -58,8 +58,8 @@ def configure_logging(format: LogFormat | None, level: LogLevel, stream: TextIO 
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(_LEVELS[level], logging.WARNING))
-    for name in _TOO_TALKATIVE:
-        logging.getLogger(name).setLevel(logging.ERROR)
+    for name, least in _TOO_TALKATIVE.items():
+        logging.getLogger(name).setLevel(least)
 
 
 def _renderer(format: LogFormat | None, output: TextIO) -> Processor:

@@ -8,7 +8,8 @@ from typing import Final
 from uuid import UUID
 
 from ...application.ports.relay_telemetry import RelayTelemetry
-from ...application.relay_report import MessageFailure, PassReport, Trouble
+from ...application.relay_report import MessageFailure, PassReport
+from ...application.trouble import Trouble
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -10,7 +10,8 @@ from attrs import define, field
 from structlog.typing import FilteringBoundLogger
 
 from ...application.outbox_relay import OUTBOX_RELAY
-from ...application.relay_report import MessageFailure, PassReport, Trouble, TroubleKind
+from ...application.relay_report import MessageFailure, PassReport
+from ...application.trouble import Trouble, TroubleKind
 from .frames import frames
 
 

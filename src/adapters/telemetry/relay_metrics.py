@@ -7,7 +7,8 @@ from uuid import UUID
 from prometheus_client import CollectorRegistry, Counter
 
 from ...application.outbox_relay import OUTBOX_RELAY
-from ...application.relay_report import MessageFailure, PassReport, Trouble
+from ...application.relay_report import MessageFailure, PassReport
+from ...application.trouble import Trouble, TroubleKind
 from .job_metrics import JobMetrics
 
 
@@ -16,6 +17,7 @@ class RelayMetrics:
 
     def __init__(self, registry: CollectorRegistry, job_metrics: JobMetrics) -> None:
         self._jobs = job_metrics
+        self._counted: Trouble | None = None
         self._published = Counter(
             "messenger_outbox_published_total",
             "Messages that the broker acknowledged.",
@@ -50,7 +52,8 @@ class RelayMetrics:
         self._dead.inc()
 
     def pass_finished(self, report: PassReport) -> None:
-        """Count what was published, observe the duration, and remember a success."""
+        """Count what was published and what was wrong, observe the duration, and remember a success."""
+        self._count(report.trouble)
         self._published.inc(report.published)
         self._jobs.cycle_ended(
             OUTBOX_RELAY, report.end, started_at=report.started_at, duration=report.duration
@@ -60,7 +63,21 @@ class RelayMetrics:
         """Nothing to count."""
 
     def trouble_began(self, run_id: UUID, trouble: Trouble) -> None:
-        """Nothing to count: its passes are."""
+        """Count what kept a pass from starting; what ended one is counted with it, every time."""
+        if trouble is not self._counted:
+            self._count(trouble)
 
     def trouble_ended(self, run_id: UUID, trouble: Trouble) -> None:
         """Nothing to count."""
+
+    def _count(self, trouble: Trouble | None) -> None:
+        self._counted = trouble
+        if trouble is None:
+            return
+        match trouble.kind:
+            case TroubleKind.CONFIGURATION:
+                self._jobs.configuration_fault(OUTBOX_RELAY)
+            case TroubleKind.DEFECT:
+                self._jobs.defect(OUTBOX_RELAY)
+            case TroubleKind.DATABASE | TroubleKind.BROKER:
+                pass

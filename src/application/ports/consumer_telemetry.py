@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import frozen
 
 from ..cycle_report import AttemptReport
-from ..relay_report import Trouble
+from ..trouble import Trouble
 
 
 @frozen(kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
-from ..relay_report import MessageFailure, PassReport, Trouble
+from ..relay_report import MessageFailure, PassReport
+from ..trouble import Trouble
 
 
 class RelayTelemetry(Protocol):

@@ -26,7 +26,8 @@ class RunLease(Protocol):
     async def confirm(self) -> bool:
         """Ask the lock's server whether this very session still holds the lock, which also extends it by the TTL.
 
-        *No*, an error and a time-out all answer False; once False, always False. Raises nothing but cancellation.
+        *No*, an error, a time-out and an answer that came after the lease expired all answer False; once False, always
+        False. Raises nothing but cancellation.
         """
         ...
 

@@ -16,7 +16,8 @@ from messenger_jobs.application.cycle_report import CycleEnd
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured, RowRolledBack
 from messenger_jobs.application.ports.event_publisher import Published
 from messenger_jobs.application.ports.outbox_queue import QueuedMessage
-from messenger_jobs.application.relay_report import MessageFailure, TroubleKind
+from messenger_jobs.application.relay_report import MessageFailure
+from messenger_jobs.application.trouble import TroubleKind
 
 from tests.support.builders import NOW, some_id
 from tests.support.outbox_rows import TOPIC, a_dead_row, a_published_row, an_outbox_row

@@ -16,7 +16,7 @@ from messenger_jobs.application.outbox_relay import OUTBOX_RELAY, PRUNE_BATCHES
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured
 from messenger_jobs.application.ports.event_publisher import NotPublished
 from messenger_jobs.application.prune_outbox import PRUNE_BATCH
-from messenger_jobs.application.relay_report import TroubleKind
+from messenger_jobs.application.trouble import TroubleKind
 
 from tests.support.builders import NOW
 from tests.support.outbox_rows import a_dead_row, a_published_row, an_outbox_row

@@ -49,6 +49,15 @@ async def test_lease_counts_from_the_question_and_not_from_the_answer() -> None:
         assert lease.confirmation_due
 
 
+async def test_answer_that_comes_after_the_lease_has_expired_is_no_confirmation() -> None:
+    clock, switch = ManualClock(), ScriptedSwitch()
+    async with MemoryRunLocks(RunLockServer(clock, TTL), clock, switch=switch).try_acquire(JOB) as lease:
+        assert lease is not None
+        switch.at("confirm lock", Phase.ANSWERED, lambda: clock.advance(TTL))
+        assert not await lease.confirm()
+        assert lease.expired
+
+
 @pytest.mark.parametrize("phase", Phase)
 async def test_question_without_an_answer_is_no_confirmation_now_or_later(phase: Phase) -> None:
     clock, switch = ManualClock(), ScriptedSwitch()

@@ -12,7 +12,7 @@ from messenger_jobs.adapters.telemetry.consumer_metrics import ConsumerMetrics
 from messenger_jobs.application.cycle_report import AttemptReport, Outcome
 from messenger_jobs.application.ports.consumer_telemetry import ConsumerTelemetry, DeadLetter, MessagePlace
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured
-from messenger_jobs.application.relay_report import Trouble, TroubleKind
+from messenger_jobs.application.trouble import Trouble, TroubleKind
 from prometheus_client import CollectorRegistry
 
 from tests.support.builders import some_id

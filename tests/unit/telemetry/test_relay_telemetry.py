@@ -16,7 +16,8 @@ from messenger_jobs.application.cycle_report import Cycle, CycleEnd
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured
 from messenger_jobs.application.ports.outbox_queue import OutboxBacklog
 from messenger_jobs.application.ports.relay_telemetry import RelayTelemetry
-from messenger_jobs.application.relay_report import MessageFailure, PassReport, Trouble, TroubleKind
+from messenger_jobs.application.relay_report import MessageFailure, PassReport
+from messenger_jobs.application.trouble import Trouble, TroubleKind
 from prometheus_client import CollectorRegistry
 
 from tests.support.captured_logs import LogLines, captured_logs
