@@ -3,13 +3,16 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+HISTORIES ?= 100000
+SEED ?= 0
+SECONDS ?= 1800
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz mutants clean
+.PHONY: help demo test check bench simulate fuzz soak seeded-bugs mutants docs clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-11s %s\n", $$1, $$2 }'
 
 demo: .venv/demo.stamp ## show the jobs at work on a real PostgreSQL that comes with it; nothing else needed
 	@$(BIN)/messenger-jobs demo
@@ -24,14 +27,31 @@ check: .venv/dev.stamp ## run the linters, the type checkers and the check of th
 	$(BIN)/pyright --project . # not one that lies in a folder above
 	$(BIN)/lint-imports
 
-bench: .venv/dev.stamp ## measure provisioning against its limit on this machine
-	@$(BIN)/python -m benchmarks.chat_provision
+bench: .venv/dev.stamp ## measure jobs and relay against their limits on this machine, which should be quiet
+	@verdict=0; for each in chat_provision recording_finalize outbox_relay; do \
+	  $(BIN)/python -m benchmarks.$$each || verdict=1; done; exit $$verdict
 
-fuzz: .venv/dev.stamp ## run the property tests for long, with new random histories
-	@$(BIN)/pytest --hypothesis-profile=fuzz --timeout=0 tests/property
+simulate: .venv/dev.stamp ## play HISTORIES of the whole system with faults, and hold each against what must never happen
+	@$(BIN)/python -m tests.simulation --histories $(HISTORIES) --seed $(SEED)
+
+fuzz: .venv/dev.stamp ## run the property tests and the simulation for long, with new random histories
+	@$(BIN)/pytest --hypothesis-profile=fuzz --timeout=0 tests/property tests/simulation/test_histories.py
+	@$(BIN)/python -m tests.simulation --small-worlds
+	@$(BIN)/python -m tests.simulation --histories 1000000 --seed $$(date +%s)
+
+soak: .venv/dev.stamp ## kill, pause and cut real workers and servers for SECONDS, and see that nothing is lost
+	@$(BIN)/python -m tests.soak --seconds $(SECONDS)
+
+seeded-bugs: .venv/dev.stamp ## put deliberate defects into a copy of the code; the simulation or a test must notice each
+	@$(BIN)/python -m tools.seeded_bugs
 
 mutants: .venv/dev.stamp ## break the domain in small ways; 95 % of the breaks must be noticed by a test
 	@$(BIN)/python tools/mutants.py
+
+docs: .venv/dev.stamp ## build the documentation into build/docs, its reference pages from the code
+	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "build/docs/index.html"
 
 clean: ## remove the environment and everything made by the tools
 	rm -rf .venv .mutants .hypothesis .coverage* htmlcov build dist \
