@@ -13,7 +13,10 @@ from .outbox import OutboxMessage
 
 @frozen(kw_only=True)
 class QueuedMessage:
-    """A committed message; ``id`` grows in the order of insertion, so in commit order among one key's messages."""
+    """A committed message; ``id`` grows in the order of insertion.
+
+    That is commit order among messages whose transactions locked the same row: of one deal, or of one recording.
+    """
 
     id: int
     message: OutboxMessage
