@@ -32,7 +32,7 @@ grant insert, delete,
     update (published_at, published_partition, published_offset, attempts, last_error, dead_at)
     on messenger.outbox_messages to messenger_worker;
 
--- Looking only: check, status, list, show, explain, audit, outbox list. This includes the titles of chats.
+-- Looking only: status, list, show, explain, audit, outbox list. This includes the titles of chats.
 
 grant select on all tables in schema messenger to messenger_readonly;
 

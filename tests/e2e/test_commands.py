@@ -31,7 +31,7 @@ def test_status_shows_the_backlog(rows: Rows) -> None:
     rows.seed(6, without_members=3)
     run_json(rows.url, "run-once", JOB, MAX_ATTEMPTS=1)
 
-    (status,) = run_json(rows.url, "status", MAX_ATTEMPTS=1)
+    status, _ = run_json(rows.url, "status", MAX_ATTEMPTS=1)
 
     assert (status["failed"], status["due"], status["poison"]) == (2, 0, 2)
     assert status["oldest_age_seconds"] >= 3600
@@ -47,7 +47,7 @@ def test_status_shows_who_holds_the_lock_and_when_the_job_last_succeeded(rows: R
         with rows.held_up():
             rows.wait_until_held_up()
 
-            (status,) = run_json(rows.url, "status", MESSENGER_HTTP_PORT=port)
+            status, _ = run_json(rows.url, "status", MESSENGER_HTTP_PORT=port)
 
     assert status["lock_holder_pid"] is not None
     assert status["lock_confirmed_at"] is not None
@@ -96,7 +96,7 @@ def test_the_file_and_the_console_script_work_as_well(rows: Rows, tmp_path: Path
     file = tmp_path / "messenger.env"
     file.write_text(f"MESSENGER_DATABASE_URL='{rows.url}'\n")
 
-    (status,) = run_json("", "status", "--config", str(file))
+    status, _ = run_json("", "status", "--config", str(file))
 
     assert status["failed"] == 0
 

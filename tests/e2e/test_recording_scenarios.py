@@ -348,7 +348,7 @@ def test_status_shows_the_recordings_backlog(recordings: Recordings) -> None:
     recordings.put()
     recordings.put(entry={"status": FinalizeStatus.QUARANTINED})
 
-    _, status = run_json(recordings.url, "status", **recordings.settings())
+    _, status, _ = run_json(recordings.url, "status", **recordings.settings())
 
     assert status["job"] == JOB
     assert (status["pending"], status["due"], status["quarantined"]) == (2, 2, 1)

@@ -43,7 +43,6 @@ def ids(database: DatabaseWithRoles) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("group", "command"),
     [
-        ("readonly", "check"),
         ("readonly", "status"),
         ("readonly", "list chat-provision-retry --state poison"),
         ("readonly", "show chat-provision-retry ID"),
@@ -76,6 +75,7 @@ def test_account_is_enough(
 @pytest.mark.parametrize(
     ("group", "command"),
     [
+        ("readonly", "check"),
         ("readonly", "requeue chat-provision-retry --all"),
         ("readonly", "outbox requeue MESSAGE"),
         ("readonly", "run-once chat-provision-retry"),
@@ -92,7 +92,7 @@ def test_account_is_not_enough_and_the_command_says_so_in_one_sentence(
 
     assert finished.returncode == 1, finished.stdout
     (complaint,) = [line for line in finished.stderr.splitlines() if line.startswith("messenger-jobs: ")]
-    assert "42501" in complaint
+    assert "42501" in complaint or "the account lacks" in complaint
 
 
 def test_operator_lets_a_row_and_an_event_start_over(
