@@ -13,6 +13,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
+from uuid import UUID
 
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
@@ -113,7 +114,9 @@ def wrong(there: Surroundings, traffic: Traffic) -> Iterator[str]:
     """Everything that is not as it must be."""
     with psycopg.connect(there.url) as connection:
         chats = connection.execute("select deal_id from messenger.chats").fetchall()
-        recordings = dict(connection.execute("select id, status from messenger.call_recordings").fetchall())
+        recordings: dict[UUID, str] = dict(
+            connection.execute("select id, status from messenger.call_recordings").fetchall()
+        )
     if sorted(deal_id for (deal_id,) in chats) != sorted(traffic.deals):
         yield f"{len(traffic.deals)} deals have {len(chats)} chats"
     for status, ids in (("Available", traffic.with_file), ("Failed", traffic.without_file)):
