@@ -105,7 +105,8 @@ def run_once(
 
     with command_of(context, config, debug=debug) as command:
         end, error_code, facts = command.run_stoppably(cycle)
-        show_facts(f"{job}: {CYCLE_ENDS[end]}", facts, as_json=as_json)
+        told = "nothing was changed, a cycle would come to this" if dry_run else CYCLE_ENDS[end]
+        show_facts(f"{job}: {told}", facts, as_json=as_json)
         if end in (CycleEnd.ABORTED, CycleEnd.LOCK_LOST):
             raise Failure(f"{job}: {CYCLE_ENDS[end]} ({error_code or end.value})")
 

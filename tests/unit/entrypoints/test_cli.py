@@ -110,7 +110,8 @@ class TestRunOnce:
         table = command_line.run("run-once", JOB, "--dry-run").stdout
 
         assert facts == table_facts(table)
-        assert f"{JOB}: no due row is left" in table
+        assert f"{JOB}: nothing was changed, a cycle would come to this" in table
+        assert f"{JOB}: no due row is left" in command_line.run("run-once", JOB).stdout
 
     def test_logs_go_to_standard_error(self, command_line: CommandLine) -> None:
         command_line.put(stuck(1))
