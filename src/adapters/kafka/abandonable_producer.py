@@ -30,6 +30,9 @@ from .security import KafkaSecurity
 
 _CLIENT_ID: Final = "pin-messenger-jobs"
 _RETRY_BACKOFF: Final = 250  # milliseconds; the library complains about an outage once in each
+_BATCH_BYTES: Final = 131_072
+"""Of one partition. In the library's small batches, events of one publish wait for each other; a batch that a topic
+does not take is sent again one by one."""
 _CLOSE_AT_ONCE: Final = struct.pack("ii", 1, 0)  # a linger of no seconds: what is not sent yet is thrown away
 
 
@@ -52,6 +55,7 @@ class AbandonableProducer:
         self._producer: Any = AIOKafkaProducer(
             bootstrap_servers=security.bootstrap_servers,
             enable_idempotence=True,  # and with it acks=all
+            max_batch_size=_BATCH_BYTES,
             max_request_size=max_message_bytes,
             retry_backoff_ms=_RETRY_BACKOFF,
             **self._connection_arguments,
