@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from messenger_jobs.adapters.kafka.deal_created_message import Refusal, read_created_deal
+from messenger_jobs.adapters.memory.event_publisher import MemoryEventPublisher
 from messenger_jobs.adapters.memory.provisioning import MemoryProvisioningStore
+from messenger_jobs.application.outbox_relay import OUTBOX_RELAY
 from messenger_jobs.application.ports.errors import (
     DatabaseUnavailable,
     DataRejected,
@@ -24,6 +28,8 @@ from prometheus_client import generate_latest
 from tests.support.builders import a_provision, some_id
 from tests.support.captured_logs import captured_logs
 from tests.support.command_line import URL, CommandLine
+from tests.support.deal_created_messages import a_document
+from tests.support.outbox_rows import an_outbox_row
 
 MARK: Final = "Ivanov"
 JOB: Final = "chat-provision-retry"
@@ -111,3 +117,43 @@ def test_no_command_tells_what_rows_say(
     assert result.exit_code == 0
     assert result.output
     assert MARK not in result.output
+
+
+@pytest.mark.parametrize("fate", ["sent", "topic missing", "refused", "too large", "broker down"])
+def test_relay_says_nothing_of_what_messages_say(fate: str) -> None:
+    broker = MemoryEventPublisher()
+    row = an_outbox_row(1, payload={"title": f"Flat of {MARK}", "url": f"https://files.example/{MARK}"})
+    if fate != "topic missing":
+        topic = broker.add_topic(row.message.topic)
+        topic.refused, topic.max_message_bytes = fate == "refused", 10 if fate == "too large" else 1_000_000
+    broker.outage = "CONNECTION_REFUSED" if fate == "broker down" else None
+    command_line = CommandLine(publisher=broker)
+    command_line.rows.put(command_line.rows.outbox, row)
+
+    told = [command_line.run("run-once", OUTBOX_RELAY, MESSENGER_LOG_LEVEL="debug")]
+    told += [command_line.run("outbox", "list"), command_line.run("outbox", "requeue", "--all", "--json")]
+
+    assert MARK not in "".join(result.output + result.stderr for result in told)
+    stored = command_line.rows.row(command_line.rows.outbox, 1)
+    assert stored is not None
+    assert MARK not in (stored.last_error or "")
+
+
+def test_consumer_says_nothing_of_the_messages_that_it_refuses() -> None:
+    def with_mark(path: tuple[str | int, ...]) -> bytes:
+        document: Any = a_document()
+        inside = document
+        for step in path[:-1]:
+            inside = inside[step]
+        inside[path[-1]] = [MARK] if path[-1] == "title" else MARK * 100
+        return json.dumps(document).encode()
+
+    places: list[tuple[str | int, ...]] = [
+        *(("eventId",), ("occurredAt",), ("eventType",), ("contractVersion",)),
+        *(("payload", name) for name in ("dealId", "title", "projectId", "dealTenantId", "participants")),
+        *(("payload", "participants", 0, name) for name in ("userId", "role")),
+    ]
+    for value in (MARK.encode(), *map(with_mark, places)):
+        refusal = read_created_deal(value)
+        assert isinstance(refusal, Refusal)
+        assert MARK not in refusal.code + refusal.sentence
