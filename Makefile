@@ -18,7 +18,7 @@ demo: .venv/demo.stamp ## show the jobs at work on a real PostgreSQL that comes 
 	@$(BIN)/messenger-jobs demo
 
 test: .venv/dev.stamp ## run all tests
-	@$(BIN)/pytest --numprocesses=2 --dist=loadfile
+	@$(BIN)/pytest --numprocesses=3 --dist=loadfile
 
 check: .venv/dev.stamp ## run the linters, the type checkers and the check of the architecture
 	$(BIN)/ruff check
