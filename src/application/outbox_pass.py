@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 from uuid import UUID
@@ -15,6 +15,7 @@ from .cycle_report import CycleEnd
 from .event_envelope import UnserialisableMessage, envelope
 from .failing_keys import FailingKeys, Key
 from .finishing import asked_to_end, ended_before, finishing
+from .heartbeat import Beat
 from .ports.clock import Clock
 from .ports.errors import Misconfigured, PortError
 from .ports.event_publisher import Event, EventPublisher, NotPublished, Published, Receipt, Unpublishable
@@ -59,7 +60,7 @@ class OutboxPass:
     unmarked: list[PublishedMessage]
     lease: RunLease
     stop: StopSignal
-    beat: Callable[[], None]
+    beat: Beat
     published: int = field(default=0, init=False)
     failed: int = field(default=0, init=False)
     parked: int = field(default=0, init=False)

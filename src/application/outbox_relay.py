@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -13,6 +12,7 @@ from attrs import define, field, frozen
 from .cycle_report import CycleEnd
 from .failing_keys import FailingKeys
 from .finishing import asked_to_end
+from .heartbeat import Beat, unheard
 from .options import OutboxRelayOptions
 from .outbox_pass import OutboxPass, trouble_of
 from .ports.clock import Clock
@@ -37,10 +37,6 @@ PRUNE_BATCHES: Final = 10
 """So many batches at a time, so that pruning holds up nobody; the rest follows after the next pass."""
 
 
-def _nothing() -> None:
-    return None
-
-
 @frozen(kw_only=True, eq=False)
 class OutboxRelay:
     """Passes over the outbox while this relay holds the run lock, which it keeps over many passes.
@@ -59,7 +55,7 @@ class OutboxRelay:
     spread: Spread
     _unmarked: list[PublishedMessage] = field(factory=list[PublishedMessage], init=False)
 
-    async def run(self, stop: StopSignal, *, beat: Callable[[], None] = _nothing) -> None:
+    async def run(self, stop: StopSignal, *, beat: Beat = unheard) -> None:
         """Relay until a stop is requested, every ``polling_interval``, or at once where a pass left work.
 
         A stop lets the round in hand get its receipts and mark them, for at most `STOP_GRACE` seconds. ``beat`` is
@@ -114,7 +110,7 @@ class OutboxRelay:
         failing = FailingKeys(self.options.backoff, self.spread)
         try:
             while not passes or (passes[-1].end is CycleEnd.COMPLETED and passes[-1].published > 0):
-                passes.append(await self.one_pass(lease, run_id, failing, stop, _nothing))
+                passes.append(await self.one_pass(lease, run_id, failing, stop, unheard))
         finally:
             self.telemetry.lock_released(run_id)
 
@@ -124,7 +120,7 @@ class OutboxRelay:
         run_id: UUID,
         failing: FailingKeys,
         stop: StopSignal,
-        beat: Callable[[], None],
+        beat: Beat,
     ) -> PassReport:
         """Pass over the outbox once under this lease, and tell the telemetry."""
         report = await OutboxPass(
@@ -150,7 +146,7 @@ class _Loop:
 
     _relay: OutboxRelay
     _stop: StopSignal
-    _beat: Callable[[], None]
+    _beat: Beat
     _trouble: Trouble | None = field(default=None, init=False)
     _failures_in_a_row: int = field(default=0, init=False)
     _prune_at: float = field(default=0.0, init=False)

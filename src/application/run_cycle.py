@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 
 from .cursor import Cursor
 from .cycle_report import AttemptReport, Cycle, CycleEnd, CycleReport, Outcome
+from .finishing import asked_to_end
 from .ports.clock import Clock
 from .ports.entropy import NewId
 from .ports.errors import DatabaseUnavailable, Misconfigured, PortError, RowRolledBack
@@ -211,7 +212,7 @@ class _Run(Generic[Candidate]):
             self._unreachable_in_a_row = 0
             self._rolled_back(error)
         except asyncio.CancelledError as error:
-            if _asked_to_end():
+            if asked_to_end():
                 raise
             self._defect(error)  # a cancellation of the job's own making would end its lane unnoticed
         except Exception as error:  # noqa: BLE001 - one row's defect must not stop the others
@@ -255,8 +256,3 @@ class _Run(Generic[Candidate]):
             self.end = CycleEnd.LOCK_LOST
             self.telemetry.lock_lost(self.cycle)
         return False
-
-
-def _asked_to_end() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

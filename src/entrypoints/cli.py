@@ -6,7 +6,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or settings.
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -14,7 +14,6 @@ from typer.core import TyperGroup
 from ..adapters.postgres.migrations import migrate as apply_migrations
 from ..application.cycle_report import CycleEnd
 from ..application.outbox_relay import OUTBOX_RELAY
-from ..application.requeue_report import RequeueReport
 from ..application.stop_signal import StopSignal
 from .bootstrap import Application
 from .commands.arguments import (
@@ -22,12 +21,9 @@ from .commands.arguments import (
     ConfigFile,
     Debug,
     DryRun,
-    JobName,
     JobNames,
     RunnableName,
-    known_job,
     parts_to_run,
-    row_id,
     runnable_once,
 )
 from .commands.audit import audit
@@ -36,11 +32,12 @@ from .commands.command import command_of
 from .commands.explain import explain
 from .commands.list_rows import list_rows
 from .commands.outbox import outbox
+from .commands.requeue import requeue
 from .commands.show import show
 from .commands.status import status
-from .failures import Failure, WrongUsage, tell, told_in_one_sentence
+from .failures import Failure, tell, told_in_one_sentence
 from .output import Facts, show_facts, show_rows
-from .summaries import CYCLE_ENDS, cycle_facts, relayed, requeue_rows
+from .summaries import CYCLE_ENDS, cycle_facts, relay_facts
 from .worker import run_worker
 
 
@@ -98,7 +95,7 @@ def run_once(
         name = runnable_once(job, application)
         await application.database.ensure_usable()
         if name == OUTBOX_RELAY:
-            return await relayed(application, stop, dry_run=dry_run)
+            return await _relayed(application, stop, dry_run=dry_run)
         scheduled = application.jobs[name]
         report = await (scheduled.rehearse(stop) if dry_run else scheduled.run(stop))
         return report.end, report.error_code, cycle_facts(report, dry_run=dry_run)
@@ -109,6 +106,21 @@ def run_once(
         show_facts(f"{job}: {told}", facts, as_json=as_json)
         if end in (CycleEnd.ABORTED, CycleEnd.LOCK_LOST):
             raise Failure(f"{job}: {CYCLE_ENDS[end]} ({error_code or end.value})")
+
+
+async def _relayed(
+    application: Application, stop: StopSignal, *, dry_run: bool
+) -> tuple[CycleEnd, str | None, Facts]:
+    if dry_run:
+        backlog = await application.outbox_backlog()
+        return (
+            CycleEnd.COMPLETED,
+            None,
+            {"job": OUTBOX_RELAY, "dry_run": True, "unpublished": backlog.unpublished},
+        )
+    assert application.messaging.relay is not None
+    report = await application.messaging.relay.run_once(stop)
+    return report.end, report.error_code, relay_facts(report)
 
 
 @app.command()
@@ -133,53 +145,7 @@ app.command()(show)
 app.command()(explain)
 app.command()(check)
 app.add_typer(outbox, name="outbox")
-
-
-@app.command()
-def requeue(
-    context: typer.Context,
-    job: JobName,
-    ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Ids of the rows themselves, of deals, or of recordings."),
-    ] = None,
-    *,
-    everything: Annotated[bool, typer.Option("--all", help="All rows whose attempts are used up.")] = False,
-    error: Annotated[
-        str | None,
-        typer.Option("--error", metavar="CODE", help="With --all: only rows with this last error."),
-    ] = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-    config: ConfigFile = None,
-    debug: Debug = False,
-) -> None:
-    """Let automatic retries start over: no attempts made, due now."""
-
-    async def requeued(application: Application) -> RequeueReport:
-        rows_of = application.jobs[name].requeue
-        if everything:
-            return await rows_of.poison(error=error, dry_run=dry_run)
-        return await rows_of.rows(rows, dry_run=dry_run)
-
-    with command_of(context, config, debug=debug) as command:
-        name = known_job(job, command.settings)
-        if everything == bool(ids):
-            raise WrongUsage("requeue needs either ids or --all")
-        if error is not None and not everything:
-            raise WrongUsage("--error goes with --all")
-        rows = [row_id(text) for text in ids or ()]
-        report = command.run(requeued)
-        show_rows(
-            f"{name}: rows that {'would start' if dry_run else 'start'} over: {len(report.requeued)}",
-            ("id", "requeued", "reason"),
-            requeue_rows(report),
-            as_json=as_json,
-        )
-        if report.refused:
-            id_, reason = next(iter(report.refused.items()))
-            others = len(report.refused) - 1
-            raise Failure(f"{id_}: {reason}" + (f"; {others} more were refused" if others else ""))
+app.command()(requeue)
 
 
 @app.command()

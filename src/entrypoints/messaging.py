@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from attrs import frozen
 from opentelemetry.trace import TracerProvider
 from prometheus_client import CollectorRegistry
 
+from ..adapters.kafka.security import KafkaSecurity
 from ..adapters.telemetry.consumer_combined import CombinedConsumerTelemetry
 from ..adapters.telemetry.consumer_log import ConsumerLog
 from ..adapters.telemetry.consumer_metrics import ConsumerMetrics
@@ -20,6 +21,7 @@ from ..adapters.telemetry.outbox_backlog_metrics import OutboxBacklogMetrics
 from ..adapters.telemetry.relay_combined import CombinedRelayTelemetry
 from ..adapters.telemetry.relay_log import RelayLog
 from ..adapters.telemetry.relay_metrics import RelayMetrics
+from ..application.heartbeat import Beat
 from ..application.list_dead_messages import ListDeadMessages
 from ..application.outbox_relay import OUTBOX_RELAY, OutboxRelay
 from ..application.ports.clock import Clock
@@ -35,9 +37,6 @@ from ..application.requeue_dead_messages import RequeueDeadMessages
 from ..application.stop_signal import StopSignal
 from .settings import Settings
 
-if TYPE_CHECKING:
-    from ..adapters.kafka.security import KafkaSecurity
-
 CONSUMER_CONCURRENCY: Final = 4
 """Messages that a consumer handles at once, each in a transaction of its own."""
 
@@ -45,7 +44,7 @@ CONSUMER_CONCURRENCY: Final = 4
 class Loop(Protocol):
     """Runs until a stop is requested; calls ``beat`` at every sign of life. Failures end in its telemetry."""
 
-    async def __call__(self, stop: StopSignal, *, beat: Callable[[], None]) -> None:
+    async def __call__(self, stop: StopSignal, *, beat: Beat) -> None:
         """Run."""
         ...
 
@@ -150,8 +149,6 @@ def kafka_security(settings: Settings) -> KafkaSecurity | None:
     """How brokers are reached; None where none are set."""
     if settings.kafka_bootstrap_servers is None:
         return None
-    from ..adapters.kafka.security import KafkaSecurity  # noqa: PLC0415 - not needed without a broker
-
     return KafkaSecurity(
         bootstrap_servers=settings.kafka_bootstrap_servers,
         security_protocol=settings.kafka_security_protocol,

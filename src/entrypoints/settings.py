@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Literal, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import attrs
 import environ
@@ -15,6 +15,7 @@ from dotenv.parser import parse_stream
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
+from ..adapters.kafka.security import SaslMechanism, SecurityProtocol
 from ..adapters.telemetry.logging import LogFormat, LogLevel
 from ..application.options import (
     ChatProvisionRetryOptions,
@@ -26,9 +27,6 @@ from ..application.options import (
 from .durations import parse_duration
 
 PREFIX: Final = "MESSENGER"
-
-SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 T = TypeVar("T")
 Options = TypeVar("Options", bound=JobOptions | OutboxRelayOptions)

@@ -12,8 +12,7 @@ from ..application.chat_provision_retry import CHAT_PROVISION_RETRY
 from ..application.cycle_report import CycleEnd, CycleReport, Outcome
 from ..application.outbox_relay import OUTBOX_RELAY
 from ..application.recording_finalize_retry import RECORDING_FINALIZE_RETRY
-from ..application.requeue_report import RequeueReport
-from ..application.stop_signal import StopSignal
+from ..application.relay_report import RelayReport
 from .bootstrap import Application
 from .neighbour import last_successes
 from .output import Fact, Facts
@@ -53,41 +52,20 @@ def cycle_facts(report: CycleReport, *, dry_run: bool) -> Facts:
     }
 
 
-async def relayed(
-    application: Application, stop: StopSignal, *, dry_run: bool
-) -> tuple[CycleEnd, str | None, Facts]:
-    """What one run of the relay came to, or, without running it, how much it would find."""
-    if dry_run:
-        backlog = await application.outbox_backlog()
-        facts: Facts = {"job": OUTBOX_RELAY, "dry_run": True, "unpublished": backlog.unpublished}
-        return CycleEnd.COMPLETED, None, facts
-    assert application.messaging.relay is not None
-    report = await application.messaging.relay.run_once(stop)
-    return (
-        report.end,
-        report.error_code,
-        {
-            "job": OUTBOX_RELAY,
-            "job_run_id": str(report.run_id),
-            "dry_run": False,
-            "end": report.end.value,
-            "published": report.published,
-            "failed": report.failed,
-            "parked": report.parked,
-            "held_back": report.held_back,
-            "duration_ms": round(report.duration.total_seconds() * 1000),
-            "error_code": report.error_code,
-        },
-    )
-
-
-def requeue_rows(report: RequeueReport) -> list[Facts]:
-    """One row for each id: whether it starts over, or why not."""
-    requeued: list[Facts] = [{"id": str(id_), "requeued": True, "reason": None} for id_ in report.requeued]
-    refused: list[Facts] = [
-        {"id": str(id_), "requeued": False, "reason": reason} for id_, reason in report.refused.items()
-    ]
-    return requeued + refused
+def relay_facts(report: RelayReport) -> Facts:
+    """What one run of the relay came to."""
+    return {
+        "job": OUTBOX_RELAY,
+        "job_run_id": str(report.run_id),
+        "dry_run": False,
+        "end": report.end.value,
+        "published": report.published,
+        "failed": report.failed,
+        "parked": report.parked,
+        "held_back": report.held_back,
+        "duration_ms": round(report.duration.total_seconds() * 1000),
+        "error_code": report.error_code,
+    }
 
 
 async def status_facts(application: Application) -> dict[str, Facts]:
@@ -95,19 +73,13 @@ async def status_facts(application: Application) -> dict[str, Facts]:
     port = application.settings.http_port
     successes: Mapping[str, datetime] = await asyncio.to_thread(last_successes, port) if port else {}
     facts: dict[str, Facts] = {}
-    for job in application.jobs:
+    for job in (*application.jobs, OUTBOX_RELAY):
         facts[job] = {
             "job": job,
             **(await _BACKLOG_FACTS[job](application)),
             "last_success": _moment(successes.get(job)),
             **_holder_facts(await application.database.lock_holder(job)),
         }
-    facts[OUTBOX_RELAY] = {
-        "job": OUTBOX_RELAY,
-        **(await _outbox_facts(application)),
-        "last_success": _moment(successes.get(OUTBOX_RELAY)),
-        **_holder_facts(await application.database.lock_holder(OUTBOX_RELAY)),
-    }
     return facts
 
 
@@ -147,6 +119,7 @@ async def _finalization_facts(application: Application) -> Facts:
 _BACKLOG_FACTS: Final[Mapping[str, Callable[[Application], Awaitable[Facts]]]] = {
     CHAT_PROVISION_RETRY: _provisioning_facts,
     RECORDING_FINALIZE_RETRY: _finalization_facts,
+    OUTBOX_RELAY: _outbox_facts,
 }
 
 

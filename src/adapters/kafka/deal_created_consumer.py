@@ -11,6 +11,7 @@ from uuid import UUID
 from attrs import define, field, frozen
 
 from ...application.finishing import asked_to_end
+from ...application.heartbeat import Beat, unheard
 from ...application.ports.clock import Clock
 from ...application.ports.consumer_telemetry import ConsumerTelemetry
 from ...application.ports.entropy import NewId, Spread
@@ -27,10 +28,6 @@ from .deal_created_troubles import Troubles, trouble_with_group
 
 BACKOFF: Final = BackoffPolicy(base=timedelta(seconds=1), cap=timedelta(seconds=30))
 TIMES: Final = SessionTimes()
-
-
-def _nothing() -> None:
-    return None
 
 
 STOP_BOUND: Final = 25.0
@@ -63,7 +60,7 @@ class DealCreatedConsumer:
     backoff: BackoffPolicy = BACKOFF
     times: SessionTimes = TIMES
 
-    async def run(self, stop: StopSignal, *, beat: Callable[[], None] = _nothing) -> None:
+    async def run(self, stop: StopSignal, *, beat: Beat = unheard) -> None:
         """Consume until a stop is requested; then return once the messages in hand are finished and committed.
 
         That takes at most `STOP_BOUND` seconds, whatever broker and database do. Failures end in the telemetry, never
@@ -80,7 +77,7 @@ class _Run:
     _consumer: DealCreatedConsumer
     _run_id: UUID
     _stop: StopSignal
-    _beat: Callable[[], None]
+    _beat: Beat
     _troubles: Troubles = field(init=False)
     _slots: asyncio.Semaphore = field(init=False)
     _handler: DealCreatedHandler = field(init=False)

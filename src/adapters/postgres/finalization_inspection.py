@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import LiteralString
 from uuid import UUID
 
 from attrs import frozen
-from psycopg import AsyncCursor
-from psycopg.abc import Params
-from psycopg.rows import tuple_row
 
 from ...application.integration_events import call_recording_available_key
 from ...application.ports.finalization_inspection import RecordingTraces
@@ -21,8 +17,8 @@ from ...domain.call_recording import RecordingStatus
 from ...domain.finalization import FinalizeSnapshot
 from . import finalization_inspection_statements as sql
 from .connections import Connections
-from .errors import TranslatedErrors
-from .finalization_rows import Row, snapshot_from
+from .fetching import Row, rows_from
+from .finalization_rows import snapshot_from
 from .provision_rows import BEGINNING_OF_TIME
 from .row_holders import FINALIZATIONS, RECORDINGS, row_holder
 from .trace_rows import message_trace
@@ -36,12 +32,12 @@ class PostgresFinalizationInspection:
 
     async def find(self, id: UUID) -> FinalizeSnapshot | None:
         """See `FinalizationInspection.find`."""
-        rows = await self._rows(sql.FIND, {"id": id})
+        rows = await rows_from(self._connections, sql.FIND, {"id": id})
         return snapshot_from(rows[0]) if rows else None
 
     async def recording_status(self, recording_id: UUID) -> RecordingStatus | None:
         """See `FinalizationInspection.recording_status`."""
-        rows = await self._rows(sql.RECORDING_STATUS, {"recording_id": recording_id})
+        rows = await rows_from(self._connections, sql.RECORDING_STATUS, {"recording_id": recording_id})
         return RecordingStatus(rows[0][0]) if rows else None
 
     async def page(
@@ -55,13 +51,16 @@ class PostgresFinalizationInspection:
             "after_id": UUID(int=0) if after is None else after.id,
             "limit": limit,
         }
-        return [_summary(row) for row in await self._rows(sql.PAGE[state], parameters, prepare=False)]
+        return [
+            _summary(row)
+            for row in await rows_from(self._connections, sql.PAGE[state], parameters, prepare=False)
+        ]
 
     async def traces(self, recording_id: UUID) -> RecordingTraces:
         """See `FinalizationInspection.traces`."""
         key = call_recording_available_key(recording_id)
-        messages = await self._rows(sql.MESSAGES, {"dedupe_key": key})
-        notices = await self._rows(sql.NOTICES, {"recording_id": recording_id})
+        messages = await rows_from(self._connections, sql.MESSAGES, {"dedupe_key": key})
+        notices = await rows_from(self._connections, sql.NOTICES, {"recording_id": recording_id})
         return RecordingTraces(
             messages=[message_trace(row) for row in messages],
             notices=[
@@ -77,15 +76,6 @@ class PostgresFinalizationInspection:
     async def recording_holder(self, recording_id: UUID) -> RowHolder | None:
         """See `FinalizationInspection.recording_holder`."""
         return await row_holder(self._connections, RECORDINGS, recording_id)
-
-    async def _rows(
-        self, statement: LiteralString, parameters: Params, *, prepare: bool | None = None
-    ) -> list[Row]:
-        async with self._connections.statement() as connection:
-            with TranslatedErrors():
-                cursor = AsyncCursor(connection, row_factory=tuple_row)
-                await cursor.execute(statement, parameters, prepare=prepare)
-                return await cursor.fetchall()
 
 
 def _summary(row: Row) -> RowSummary:

@@ -14,9 +14,8 @@ from ...domain.evidence import RecordingFormat
 from ...domain.finalization import FinalizeSnapshot
 from ...domain.recording_finalize import FinalizeStatus, RecordingFinalize
 from ...domain.retry_schedule import RetrySchedule
+from .fetching import Row
 from .finalization_statements import WRITE, WRITE_ENTRY
-
-Row = tuple[Any, ...]
 
 _ENTRY_COLUMNS: Final = 11
 

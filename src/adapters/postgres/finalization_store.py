@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Final, LiteralString
+from typing import Final
 from uuid import UUID
 
 from attrs import field, frozen
-from psycopg import AsyncCursor
-from psycopg.abc import Params
-from psycopg.rows import tuple_row
 
 from ...application.cursor import Cursor
 from ...application.ports.finalization import FinalizationBacklog, FinalizationChange
 from ...domain.finalization import FinalizeSnapshot
 from . import finalization_statements as sql
 from .connections import Connections
-from .errors import TranslatedErrors
-from .finalization_rows import Row, snapshot_from, writing
+from .fetching import rows_from
+from .finalization_rows import snapshot_from, writing
 from .finalization_unit import PostgresFinalizationUnit
 from .provision_rows import BEGINNING_OF_TIME
 from .unit_of_work import OutboxOn
@@ -50,17 +47,20 @@ class PostgresFinalizationStore:
             "limit": limit,
         }
         # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
-        return [snapshot_from(row) for row in await self._rows(sql.CANDIDATES, parameters, prepare=False)]
+        return [
+            snapshot_from(row)
+            for row in await rows_from(self._connections, sql.CANDIDATES, parameters, prepare=False)
+        ]
 
     async def snapshot(self, entry_id: UUID) -> FinalizeSnapshot | None:
         """See `FinalizationStore.snapshot`."""
-        rows = await self._rows(sql.SNAPSHOT, {"entry_id": entry_id})
+        rows = await rows_from(self._connections, sql.SNAPSHOT, {"entry_id": entry_id})
         return snapshot_from(rows[0]) if rows else None
 
     async def write(self, change: FinalizationChange) -> bool:
         """See `FinalizationStore.write`."""
         if change.message is None or self._own_outbox is None:
-            return await self._rows(*writing(change), prepare=True) == [(True,)]
+            return await rows_from(self._connections, *writing(change), prepare=True) == [(True,)]
         async with self.begin() as work:
             written = await work.write(change)
             if written:
@@ -75,20 +75,13 @@ class PostgresFinalizationStore:
 
     async def backlog(self, *, as_of: datetime) -> FinalizationBacklog:
         """See `FinalizationStore.backlog`."""
-        ((pending, due, quarantined, oldest),) = await self._rows(sql.BACKLOG, {"as_of": as_of})
+        ((pending, due, quarantined, oldest),) = await rows_from(
+            self._connections, sql.BACKLOG, {"as_of": as_of}
+        )
         return FinalizationBacklog(
             pending=pending, due=due, quarantined=quarantined, oldest_created_at=oldest
         )
 
     async def quarantined_ids(self, *, error: str | None = None) -> Collection[UUID]:
         """See `FinalizationStore.quarantined_ids`. Oldest first."""
-        return [id_ for (id_,) in await self._rows(sql.QUARANTINED_IDS, {"error": error})]
-
-    async def _rows(
-        self, statement: LiteralString, parameters: Params, *, prepare: bool | None = None
-    ) -> list[Row]:
-        async with self._connections.statement() as connection:
-            with TranslatedErrors():
-                cursor = AsyncCursor(connection, row_factory=tuple_row)
-                await cursor.execute(statement, parameters, prepare=prepare)
-                return await cursor.fetchall()
+        return [id_ for (id_,) in await rows_from(self._connections, sql.QUARANTINED_IDS, {"error": error})]

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
 from uuid import UUID
 
 from attrs import evolve
-from psycopg import AsyncCursor
-from psycopg.abc import Params
-from psycopg.rows import tuple_row
 
 from ...application.ports.finalization import FinalizationChange
 from ...domain.call_recording import CallRecording
 from ...domain.recording_finalize import RecordingFinalize
 from . import finalization_statements as sql
-from .errors import TranslatedErrors
-from .finalization_rows import Row, entry_from, entry_parameters, recording_from, writing
+from .finalization_rows import entry_from, entry_parameters, recording_from, writing
 from .unit_of_work import PostgresUnitOfWork
 
 
@@ -39,10 +34,7 @@ class PostgresFinalizationUnit(PostgresUnitOfWork):
 
     async def open(self, entry: RecordingFinalize) -> bool:
         """See `FinalizationUnit.open`. Waits for a concurrent transaction that is about to open the same one."""
-        with TranslatedErrors():
-            cursor = AsyncCursor(self.connection)
-            await cursor.execute(sql.OPEN, entry_parameters(entry))
-            return cursor.rowcount == 1
+        return await self._changes_a_row(sql.OPEN, entry_parameters(entry))
 
     async def write(self, change: FinalizationChange) -> bool:
         """See `FinalizationUnit.write`. With a host's own outbox, what tells something takes three statements."""
@@ -54,9 +46,3 @@ class PostgresFinalizationUnit(PostgresUnitOfWork):
         if await self.outbox.add(change.message) and change.notice is not None:
             await self._row(*writing(FinalizationChange(notice=change.notice)))
         return True
-
-    async def _row(self, statement: LiteralString, parameters: Params) -> Row | None:
-        with TranslatedErrors():
-            cursor = AsyncCursor(self.connection, row_factory=tuple_row)
-            await cursor.execute(statement, parameters)
-            return await cursor.fetchone()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 
 from attrs import frozen
 from psycopg import AsyncCursor
 from psycopg.abc import Params
-from psycopg.rows import TupleRow, tuple_row
+from psycopg.rows import tuple_row
 
 from ...application.ports.outbox import OutboxMessage
 from ...application.ports.outbox_queue import (
@@ -23,6 +22,9 @@ from ...application.ports.outbox_queue import (
 from . import outbox_queue_statements as sql
 from .connections import Connections
 from .errors import TranslatedErrors
+from .fetching import Row, rows_from
+
+_NEVER: Final = False  # the plan is made for the very limit and time, which costs less than a bad one
 
 
 @frozen
@@ -79,24 +81,15 @@ class PostgresOutboxQueue:
         ((unpublished, dead, oldest),) = await self._rows(sql.BACKLOG, {})
         return OutboxBacklog(unpublished=unpublished, dead=dead, oldest_created_at=oldest)
 
-    async def _rows(self, statement: LiteralString, parameters: Params) -> list[TupleRow]:
-        async with self._executed(statement, parameters) as cursor:
-            return await cursor.fetchall()
+    async def _rows(self, statement: LiteralString, parameters: Params) -> list[Row]:
+        return await rows_from(self._connections, statement, parameters, prepare=_NEVER)
 
     async def _change(self, statement: LiteralString, parameters: Params) -> int:
-        async with self._executed(statement, parameters) as cursor:
-            return cursor.rowcount
-
-    @asynccontextmanager
-    async def _executed(
-        self, statement: LiteralString, parameters: Params
-    ) -> AsyncGenerator[AsyncCursor[TupleRow]]:
         async with self._connections.statement() as connection:
             with TranslatedErrors():
                 cursor = AsyncCursor(connection, row_factory=tuple_row)
-                # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
-                await cursor.execute(statement, parameters, prepare=False)
-                yield cursor
+                await cursor.execute(statement, parameters, prepare=_NEVER)
+                return cursor.rowcount
 
 
 def _queued(row: tuple[Any, ...]) -> QueuedMessage:

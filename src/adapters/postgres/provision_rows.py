@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from ...application.ports.outbox import OutboxMessage
 from ...domain.chat import Chat, Member, Participant
 from ...domain.deal_chat_provision import DealChatProvision, ProvisioningRules, ProvisionStatus
 from ...domain.provisioning import NewChat, Provisioned, ProvisionSnapshot, Refused, Verdict
 from ...domain.retry_schedule import RetrySchedule
-
-Row = tuple[Any, ...]
+from .fetching import Row
 
 BEGINNING_OF_TIME: Final = datetime.min.replace(tzinfo=UTC)
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, LiteralString
+from typing import Final
 from uuid import UUID
 
 from attrs import frozen
-from psycopg import AsyncCursor
-from psycopg.abc import Params
-from psycopg.rows import tuple_row
 
 from ...application.ports.errors import RowRolledBack
 from ...application.ports.provisioning_inspection import DealTraces
@@ -22,8 +19,8 @@ from ...domain.deal_chat_provision import ProvisioningRules
 from ...domain.provisioning import ProvisionSnapshot
 from . import provision_inspection_statements as sql
 from .connections import Connections
-from .errors import TranslatedErrors
-from .provision_rows import BEGINNING_OF_TIME, Row, due_parameters, snapshot_from
+from .fetching import Row, rows_from
+from .provision_rows import BEGINNING_OF_TIME, due_parameters, snapshot_from
 from .provision_statements import CONTEXT
 from .row_holders import PROVISIONS, row_holder
 from .trace_rows import message_trace
@@ -39,8 +36,8 @@ class PostgresProvisioningInspection:
 
     async def find(self, id: UUID) -> ProvisionSnapshot | None:
         """See `ProvisioningInspection.find`."""
-        for row in await self._rows(sql.FIND, {"id": id}):
-            for context in await self._rows(CONTEXT, {"ids": [row[0]]}):
+        for row in await rows_from(self._connections, sql.FIND, {"id": id}):
+            for context in await rows_from(self._connections, CONTEXT, {"ids": [row[0]]}):
                 return snapshot_from(row, context)
         return None
 
@@ -60,12 +57,12 @@ class PostgresProvisioningInspection:
             "limit": limit,
             **due_parameters(as_of, rules),
         }
-        rows = await self._rows(_page(state, rules.max_attempts), parameters, prepare=False)
+        rows = await rows_from(self._connections, _page(state, rules.max_attempts), parameters, prepare=False)
         return [_summary(row) for row in rows]
 
     async def traces(self, deal_id: UUID) -> DealTraces:
         """See `ProvisioningInspection.traces`."""
-        events = await self._rows(sql.EVENTS, {"deal_id": deal_id, "limit": MOST_EVENTS})
+        events = await rows_from(self._connections, sql.EVENTS, {"deal_id": deal_id, "limit": MOST_EVENTS})
         return DealTraces(
             events=[EventTrace(id=id_, type=type_, occurred_at=at) for id_, type_, at in events],
             messages=await self._messages(deal_id),
@@ -77,21 +74,12 @@ class PostgresProvisioningInspection:
 
     async def _messages(self, deal_id: UUID) -> Sequence[MessageTrace] | None:
         try:
-            rows = await self._rows(sql.MESSAGES, {"deal_id": deal_id})
+            rows = await rows_from(self._connections, sql.MESSAGES, {"deal_id": deal_id})
         except RowRolledBack as error:
             if error.code == _TOOK_TOO_LONG:
                 return None
             raise
         return [message_trace(row) for row in rows]
-
-    async def _rows(
-        self, statement: LiteralString | bytes, parameters: Params, *, prepare: bool | None = None
-    ) -> list[Row]:
-        async with self._connections.statement() as connection:
-            with TranslatedErrors():
-                cursor = AsyncCursor(connection, row_factory=tuple_row)
-                await cursor.execute(statement, parameters, prepare=prepare)
-                return await cursor.fetchall()
 
 
 @lru_cache(maxsize=16)

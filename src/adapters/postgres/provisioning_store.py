@@ -6,13 +6,11 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, LiteralString
+from typing import Final
 from uuid import UUID
 
 from attrs import field, frozen
 from psycopg import AsyncCursor
-from psycopg.abc import Params
-from psycopg.rows import tuple_row
 
 from ...application.cursor import Cursor
 from ...application.ports.outbox import OutboxMessage
@@ -20,9 +18,10 @@ from ...application.ports.provisioning import ProvisioningBacklog
 from ...domain.deal_chat_provision import ProvisioningRules
 from ...domain.provisioning import ProvisionSnapshot, Verdict
 from . import provision_statements as sql
-from .connections import Connection, Connections
+from .connections import Connections
 from .errors import TranslatedErrors
-from .provision_rows import BEGINNING_OF_TIME, Row, due_parameters, settle_parameters, snapshot_from
+from .fetching import rows_on
+from .provision_rows import BEGINNING_OF_TIME, due_parameters, settle_parameters, snapshot_from
 from .provisioning_unit import PostgresProvisioningUnit
 from .unit_of_work import OutboxOn
 
@@ -53,10 +52,10 @@ class PostgresProvisioningStore:
         }
         async with self._connections.statement() as connection:
             # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
-            rows = await _rows(connection, _candidates(rules.max_attempts), parameters, prepare=False)
+            rows = await rows_on(connection, _candidates(rules.max_attempts), parameters, prepare=False)
             if not rows:
                 return []
-            found = await _rows(connection, sql.CONTEXT, {"ids": [row[0] for row in rows]}, prepare=False)
+            found = await rows_on(connection, sql.CONTEXT, {"ids": [row[0] for row in rows]}, prepare=False)
         contexts = {context[0]: context for context in found}
         return [snapshot_from(row, contexts[row[0]]) for row in rows if row[0] in contexts]
 
@@ -88,7 +87,7 @@ class PostgresProvisioningStore:
     async def backlog(self, *, as_of: datetime, rules: ProvisioningRules) -> ProvisioningBacklog:
         """See `ProvisioningStore.backlog`."""
         async with self._connections.statement() as connection:
-            ((failed, due, waiting, poison, oldest),) = await _rows(
+            ((failed, due, waiting, poison, oldest),) = await rows_on(
                 connection, sql.BACKLOG, due_parameters(as_of, rules)
             )
         return ProvisioningBacklog(
@@ -98,7 +97,7 @@ class PostgresProvisioningStore:
     async def poison_ids(self, *, rules: ProvisioningRules, error: str | None = None) -> Collection[UUID]:
         """See `ProvisioningStore.poison_ids`. Oldest first."""
         async with self._connections.statement() as connection:
-            rows = await _rows(
+            rows = await rows_on(
                 connection, sql.POISON_IDS, {"max_attempts": rules.max_attempts, "error": error}
             )
         return [id_ for (id_,) in rows]
@@ -120,19 +119,6 @@ class PostgresProvisioningStore:
             await work.outbox.add(message)
             await work.commit()
         return True
-
-
-async def _rows(
-    connection: Connection,
-    statement: LiteralString | bytes,
-    parameters: Params,
-    *,
-    prepare: bool | None = None,
-) -> list[Row]:
-    with TranslatedErrors():
-        cursor = AsyncCursor(connection, row_factory=tuple_row)
-        await cursor.execute(statement, parameters, prepare=prepare)
-        return await cursor.fetchall()
 
 
 @lru_cache(maxsize=8)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import LiteralString
 from uuid import UUID
-
-from psycopg import AsyncCursor
-from psycopg.abc import Params
-from psycopg.rows import tuple_row
 
 from ...application.ports.errors import RowRolledBack
 from ...application.ports.provisioning import Intent
 from ...domain.deal_chat_provision import DealChatProvision, ProvisioningRules
 from ...domain.provisioning import ProvisionSnapshot, Verdict
 from . import provision_statements as sql
-from .errors import TranslatedErrors
+from .fetching import Row
 from .provision_rows import (
-    Row,
     due_parameters,
     intend_parameters,
     provision_from,
@@ -81,15 +75,3 @@ class PostgresProvisioningUnit(PostgresUnitOfWork):
         context = await self._row(sql.CONTEXT, {"ids": [provision_id]})
         assert context is not None
         return context
-
-    async def _changes_a_row(self, statement: LiteralString, parameters: Params) -> bool:
-        with TranslatedErrors():
-            cursor = AsyncCursor(self.connection)
-            await cursor.execute(statement, parameters)
-            return cursor.rowcount == 1
-
-    async def _row(self, statement: LiteralString, parameters: Params) -> Row | None:
-        with TranslatedErrors():
-            cursor = AsyncCursor(self.connection, row_factory=tuple_row)
-            await cursor.execute(statement, parameters)
-            return await cursor.fetchone()

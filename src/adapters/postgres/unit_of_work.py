@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import LiteralString
 
 from attrs import frozen
-from psycopg import AsyncTransaction
+from psycopg import AsyncCursor, AsyncTransaction
+from psycopg.abc import Params
 
 from ...application.ports.outbox import Outbox
 from .connections import Connection, Transaction
 from .errors import TranslatedErrors
+from .fetching import Row, rows_on
 from .outbox import PostgresOutbox
 
 OutboxOn = Callable[[Connection], Outbox]
@@ -47,3 +50,14 @@ class PostgresUnitOfWork:
         with TranslatedErrors():
             async with AsyncTransaction(self.connection):
                 yield
+
+    async def _row(self, statement: LiteralString, parameters: Params) -> Row | None:
+        """The first row of the statement, if there is one."""
+        rows = await rows_on(self.connection, statement, parameters)
+        return rows[0] if rows else None
+
+    async def _changes_a_row(self, statement: LiteralString, parameters: Params) -> bool:
+        with TranslatedErrors():
+            cursor = AsyncCursor(self.connection)
+            await cursor.execute(statement, parameters)
+            return cursor.rowcount == 1

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Collection
 from uuid import UUID
 
 from ...application.cycle_report import AttemptReport
 from ...application.ports.consumer_telemetry import ConsumerTelemetry, DeadLetter, MessagePlace
 from ...application.trouble import Trouble
-
-_LOG: Final = logging.getLogger(__name__)
+from .receivers import tell_all
 
 
 class CombinedConsumerTelemetry:
@@ -26,31 +23,24 @@ class CombinedConsumerTelemetry:
 
     def partitions_assigned(self, run_id: UUID, partitions: Collection[int]) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.partitions_assigned(run_id, partitions))
+        tell_all(self._receivers, lambda receiver: receiver.partitions_assigned(run_id, partitions))
 
     def handled(self, run_id: UUID, place: MessagePlace, report: AttemptReport) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.handled(run_id, place, report))
+        tell_all(self._receivers, lambda receiver: receiver.handled(run_id, place, report))
 
     def dead_lettered(self, run_id: UUID, place: MessagePlace, letter: DeadLetter) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.dead_lettered(run_id, place, letter))
+        tell_all(self._receivers, lambda receiver: receiver.dead_lettered(run_id, place, letter))
 
     def defect(self, run_id: UUID, place: MessagePlace | None, error: BaseException) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.defect(run_id, place, error))
+        tell_all(self._receivers, lambda receiver: receiver.defect(run_id, place, error))
 
     def trouble_began(self, run_id: UUID, trouble: Trouble) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.trouble_began(run_id, trouble))
+        tell_all(self._receivers, lambda receiver: receiver.trouble_began(run_id, trouble))
 
     def trouble_ended(self, run_id: UUID, trouble: Trouble) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.trouble_ended(run_id, trouble))
-
-    def _tell(self, message: Callable[[ConsumerTelemetry], None]) -> None:
-        for receiver in self._receivers:
-            try:
-                message(receiver)
-            except Exception as error:  # noqa: BLE001 - what is done must not depend on who listens
-                _LOG.error("%s failed: %s", type(receiver).__name__, type(error).__name__)
+        tell_all(self._receivers, lambda receiver: receiver.trouble_ended(run_id, trouble))

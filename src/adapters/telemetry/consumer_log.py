@@ -7,7 +7,6 @@ from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Final
 from uuid import UUID
 
-import structlog
 from attrs import define, field
 from structlog.typing import FilteringBoundLogger
 
@@ -16,6 +15,7 @@ from ...application.ports.consumer_telemetry import DeadLetter, MessagePlace
 from ...application.provision_created_deal import DEAL_CREATED
 from ...application.trouble import Trouble, TroubleKind
 from .frames import frames
+from .lines import attempt_fields, job_logger
 
 _HANDLED: Final[Mapping[Outcome, tuple[int, str]]] = {
     Outcome.PROVISIONED: (INFO, "chat provisioned"),
@@ -23,11 +23,6 @@ _HANDLED: Final[Mapping[Outcome, tuple[int, str]]] = {
     Outcome.FAILED: (ERROR, "provision failed"),
     Outcome.DUPLICATE: (DEBUG, "deal known"),
 }
-
-
-def _logger() -> FilteringBoundLogger:
-    logger: FilteringBoundLogger = structlog.get_logger("messenger_jobs")
-    return logger
 
 
 @define(eq=False)
@@ -38,7 +33,7 @@ class ConsumerLog:
     poison provision, a configuration fault, a defect) is at error level.
     """
 
-    _log: FilteringBoundLogger = field(factory=_logger)
+    _log: FilteringBoundLogger = field(factory=job_logger)
 
     def partitions_assigned(self, run_id: UUID, partitions: Collection[int]) -> None:
         """``partitions assigned``."""
@@ -49,14 +44,8 @@ class ConsumerLog:
         level, event = _HANDLED.get(report.outcome, (DEBUG, f"deal {report.outcome.value}"))
         if not self._log.is_enabled_for(level):  # asked for every message
             return
-        fields: dict[str, object] = {name: str(id) for name, id in report.subject.items()}
-        if report.outcome is Outcome.FAILED:
-            fields["poison"] = True
-        if report.attempts is not None:
-            fields["attempts"] = report.attempts
-        if report.error_code is not None:
-            fields["error_code"] = report.error_code
-        self._line(level, event, run_id, **_place(place), **fields)
+        more = {"poison": True} if report.outcome is Outcome.FAILED else {}
+        self._line(level, event, run_id, **_place(place), **attempt_fields(report), **more)
 
     def dead_lettered(self, run_id: UUID, place: MessagePlace, letter: DeadLetter) -> None:
         """``message dead-lettered``."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from typing import Final
 from uuid import UUID
 
 from ...application.ports.relay_telemetry import RelayTelemetry
 from ...application.relay_report import MessageFailure, PassReport
 from ...application.trouble import Trouble
-
-_LOG: Final = logging.getLogger(__name__)
+from .receivers import tell_all
 
 
 class CombinedRelayTelemetry:
@@ -26,47 +22,40 @@ class CombinedRelayTelemetry:
 
     def lock_acquired(self, run_id: UUID) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.lock_acquired(run_id))
+        tell_all(self._receivers, lambda receiver: receiver.lock_acquired(run_id))
 
     def lock_released(self, run_id: UUID) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.lock_released(run_id))
+        tell_all(self._receivers, lambda receiver: receiver.lock_released(run_id))
 
     def standing_by(self, run_id: UUID) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.standing_by(run_id))
+        tell_all(self._receivers, lambda receiver: receiver.standing_by(run_id))
 
     def lock_lost(self, run_id: UUID) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.lock_lost(run_id))
+        tell_all(self._receivers, lambda receiver: receiver.lock_lost(run_id))
 
     def message_failed(self, run_id: UUID, failure: MessageFailure) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.message_failed(run_id, failure))
+        tell_all(self._receivers, lambda receiver: receiver.message_failed(run_id, failure))
 
     def message_parked(self, run_id: UUID, failure: MessageFailure) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.message_parked(run_id, failure))
+        tell_all(self._receivers, lambda receiver: receiver.message_parked(run_id, failure))
 
     def pass_finished(self, report: PassReport) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.pass_finished(report))
+        tell_all(self._receivers, lambda receiver: receiver.pass_finished(report))
 
     def pruned(self, run_id: UUID, messages: int) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.pruned(run_id, messages))
+        tell_all(self._receivers, lambda receiver: receiver.pruned(run_id, messages))
 
     def trouble_began(self, run_id: UUID, trouble: Trouble) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.trouble_began(run_id, trouble))
+        tell_all(self._receivers, lambda receiver: receiver.trouble_began(run_id, trouble))
 
     def trouble_ended(self, run_id: UUID, trouble: Trouble) -> None:
         """Pass on."""
-        self._tell(lambda receiver: receiver.trouble_ended(run_id, trouble))
-
-    def _tell(self, message: Callable[[RelayTelemetry], None]) -> None:
-        for receiver in self._receivers:
-            try:
-                message(receiver)
-            except Exception as error:  # noqa: BLE001 - what is done must not depend on who listens
-                _LOG.error("%s failed: %s", type(receiver).__name__, type(error).__name__)
+        tell_all(self._receivers, lambda receiver: receiver.trouble_ended(run_id, trouble))

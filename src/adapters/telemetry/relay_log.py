@@ -5,7 +5,6 @@ from __future__ import annotations
 from logging import DEBUG, ERROR, INFO, WARNING
 from uuid import UUID
 
-import structlog
 from attrs import define, field
 from structlog.typing import FilteringBoundLogger
 
@@ -13,11 +12,7 @@ from ...application.outbox_relay import OUTBOX_RELAY
 from ...application.relay_report import MessageFailure, PassReport
 from ...application.trouble import Trouble, TroubleKind
 from .frames import frames
-
-
-def _logger() -> FilteringBoundLogger:
-    logger: FilteringBoundLogger = structlog.get_logger("messenger_jobs")
-    return logger
+from .lines import job_logger
 
 
 @define(eq=False)
@@ -29,7 +24,7 @@ class RelayLog:
     of the same message, and the lock's coming and going while nothing changes or there is trouble.
     """
 
-    _log: FilteringBoundLogger = field(factory=_logger)
+    _log: FilteringBoundLogger = field(factory=job_logger)
     _lock_line: str | None = field(default=None, init=False)
     _in_trouble: bool = field(default=False, init=False)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Final
 
-import structlog
 from attrs import define, field
 from structlog.typing import FilteringBoundLogger
 
@@ -16,6 +15,7 @@ from ...application.ports.errors import DatabaseUnavailable, PortError
 from ...application.recording_finalize_retry import RECORDING_FINALIZE_RETRY
 from ...domain.call_recording import FailureReason
 from .frames import frames
+from .lines import attempt_fields, job_logger
 
 _ATTEMPTS: Final[Mapping[str, Mapping[Outcome, tuple[int, str]]]] = {
     CHAT_PROVISION_RETRY: {
@@ -48,11 +48,6 @@ _MORE_FIELDS: Final[Mapping[tuple[str, Outcome], Mapping[str, object]]] = {
 }
 
 
-def _logger() -> FilteringBoundLogger:
-    logger: FilteringBoundLogger = structlog.get_logger("messenger_jobs")
-    return logger
-
-
 @define(eq=False)
 class StructuredLog:
     """A `Telemetry` that writes one line per event, each with ``job`` and ``job_run_id``.
@@ -62,7 +57,7 @@ class StructuredLog:
     once more when it is over; in between its lines are at debug level.
     """
 
-    _log: FilteringBoundLogger = field(factory=_logger)
+    _log: FilteringBoundLogger = field(factory=job_logger)
     _outages: dict[str, str] = field(factory=dict[str, str], init=False)
 
     def cycle_started(self, cycle: Cycle) -> None:
@@ -85,13 +80,8 @@ class StructuredLog:
         )
         if not self._log.is_enabled_for(level):  # asked for every row, and fields cost more than the question
             return
-        fields: dict[str, object] = {name: str(id) for name, id in report.subject.items()}
-        fields |= _MORE_FIELDS.get((cycle.job, report.outcome), {})
-        if report.attempts is not None:
-            fields["attempts"] = report.attempts
-        if report.error_code is not None:
-            fields["error_code"] = report.error_code
-        self._line(level, event, cycle, **fields)
+        more = _MORE_FIELDS.get((cycle.job, report.outcome), {})
+        self._line(level, event, cycle, **attempt_fields(report), **more)
 
     def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
         """``row rolled back``."""

@@ -9,10 +9,11 @@ import typer
 from ...application.ports.outbox_queue import DeadMessage
 from ...application.requeue_dead_messages import RequeuedMessages
 from ..bootstrap import Application
-from ..failures import Failure, WrongUsage
+from ..failures import WrongUsage
 from ..output import Facts, show_facts, show_rows
 from .arguments import AsJson, ConfigFile, Debug, DryRun
 from .command import command_of
+from .requeue import ensure_named, show_requeued
 
 outbox = typer.Typer(
     help="Parked messages of the outbox, and the pruning of published ones.", no_args_is_help=True
@@ -72,22 +73,11 @@ def requeue(
         return await requeue_dead.messages(numbers, dry_run=dry_run)
 
     with command_of(context, config, debug=debug) as command:
-        if everything == bool(ids):
-            raise WrongUsage("outbox requeue needs either ids or --all")
-        if error is not None and not everything:
-            raise WrongUsage("--error goes with --all")
+        ensure_named("outbox requeue", ids, everything=everything, error=error)
         numbers = [_number(text) for text in ids or ()]
         report = command.run(requeued)
-        show_rows(
-            f"messages that {'would be' if dry_run else 'are'} sent again: {len(report.requeued)}",
-            ("id", "requeued", "reason"),
-            _requeue_rows(report),
-            as_json=as_json,
-        )
-        if report.refused:
-            id_, reason = next(iter(report.refused.items()))
-            others = len(report.refused) - 1
-            raise Failure(f"{id_}: {reason}" + (f"; {others} more were refused" if others else ""))
+        title = f"messages that {'would be' if dry_run else 'are'} sent again: {len(report.requeued)}"
+        show_requeued(title, report.requeued, report.refused, as_json=as_json)
 
 
 @outbox.command()
@@ -119,14 +109,6 @@ def _facts(message: DeadMessage) -> Facts:
         "error_code": message.error_code,
         "dead_at": message.dead_at.isoformat(),
     }
-
-
-def _requeue_rows(report: RequeuedMessages) -> list[Facts]:
-    requeued: list[Facts] = [{"id": id_, "requeued": True, "reason": None} for id_ in report.requeued]
-    refused: list[Facts] = [
-        {"id": id_, "requeued": False, "reason": reason} for id_, reason in report.refused.items()
-    ]
-    return requeued + refused
 
 
 def _number(text: str) -> int:
