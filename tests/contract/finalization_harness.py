@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -20,6 +18,7 @@ from messenger_jobs.domain.evidence import Evidence
 from messenger_jobs.domain.finalization import FinalizeSnapshot, Verdict, settle
 from messenger_jobs.domain.recording_finalize import RecordingFinalize
 
+from tests.contract.store_harness import StoreHarness
 from tests.support.builders import NOW, ids_from, some_id
 from tests.support.recordings import FINALIZATION_RULES, a_recording, an_entry, found
 
@@ -61,38 +60,11 @@ class Stored:
         return [row for row in self.notices if row.reference_id == recording_id]
 
 
-class FinalizationHarness(ABC):
-    """One database, empty at first, with two stores on it that know nothing of each other, as two processes do."""
+class FinalizationHarness(StoreHarness[Thing, Stored]):
+    """See `StoreHarness`."""
 
     store: FinalizationStore
     other: FinalizationStore
-
-    @abstractmethod
-    def writing(self, *things: Thing) -> AbstractAsyncContextManager[None]:
-        """Somebody else's open transaction that has written `things`, new or in place of those with their ids.
-
-        Commits at the end of its context, rolls back when that ends with an exception.
-        """
-
-    @abstractmethod
-    async def stored(self) -> Stored:
-        """Read everything committed."""
-
-    @abstractmethod
-    async def until_blocked(self) -> None:
-        """Return once a transaction waits for another; fail when that does not happen."""
-
-    @abstractmethod
-    async def pass_lock_timeout(self) -> None:
-        """Return once waiting for a lock has lasted too long."""
-
-    @abstractmethod
-    async def assert_nothing_left(self) -> None:
-        """Fail if a transaction, a lock or a connection in use is left behind."""
-
-    async def put(self, *things: Thing) -> None:
-        async with self.writing(*things):
-            pass
 
 
 class FinalizationContract:

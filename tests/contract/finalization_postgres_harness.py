@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-import psycopg
 from attrs import asdict
-from messenger_jobs.adapters.postgres.connection_pool import Pool, PooledConnections, connection_pool
 from messenger_jobs.adapters.postgres.connections import Connections
 from messenger_jobs.adapters.postgres.finalization_store import PostgresFinalizationStore
-from messenger_jobs.adapters.postgres.host_connection import HostConnection
 from messenger_jobs.application.ports.outbox import OutboxMessage
 from messenger_jobs.application.ports.realtime_outbox import RealtimeKind, RealtimeNotice
 from messenger_jobs.domain.call_recording import (
@@ -25,23 +22,16 @@ from messenger_jobs.domain.evidence import RecordingFormat
 from messenger_jobs.domain.recording_finalize import FinalizeStatus, RecordingFinalize
 from messenger_jobs.domain.retry_schedule import RetrySchedule
 from psycopg import AsyncConnection, sql
-from psycopg.conninfo import make_conninfo
-from psycopg.rows import dict_row
 
 from tests.contract.finalization_harness import FinalizationHarness, Stored, Thing
-from tests.contract.postgres_harness import BLOCKED, LEFT_BEHIND, LIMITS, a_hosts_connection
-from tests.support.eventually import eventually
-
-Observer = psycopg.Connection[dict[str, Any]]
+from tests.contract.postgres_users import PostgresUsers, TwoHosts, TwoPools, on_two_hosts, on_two_pools
 
 
-class PostgresFinalizationHarness(FinalizationHarness):
-    """What is the same, wherever the stores have their connections from; the observer is none of them."""
+class PostgresFinalizationHarness(PostgresUsers, FinalizationHarness):
+    """On tables as the migrations make them."""
 
-    def __init__(self, observer: Observer, url: str, *connections: Connections) -> None:
+    def lend(self, *connections: Connections) -> None:
         self.store, self.other = map(PostgresFinalizationStore, connections)
-        self.observer = observer
-        self.url = url
 
     @asynccontextmanager
     async def writing(self, *things: Thing) -> AsyncGenerator[None]:
@@ -59,64 +49,25 @@ class PostgresFinalizationHarness(FinalizationHarness):
             notices=[_notice(row) for row in self._rows("realtime_outbox")],
         )
 
-    async def until_blocked(self) -> None:
-        await eventually(lambda: bool(self.observer.execute(BLOCKED.encode()).fetchall()))
-
-    async def pass_lock_timeout(self) -> None:
-        await eventually(lambda: not self.observer.execute(BLOCKED.encode()).fetchall())
-
-    async def assert_nothing_left(self) -> None:
-        await eventually(lambda: not self.observer.execute(LEFT_BEHIND.encode()).fetchall())
-
     def _rows(self, table: str) -> list[dict[str, Any]]:
         query = sql.SQL("select * from messenger.{} order by id").format(sql.Identifier(table))
         return self.observer.execute(query).fetchall()
 
 
-class PooledFinalizationHarness(PostgresFinalizationHarness):
-    """Two pools, as two processes have them."""
-
-    def __init__(self, observer: Observer, url: str, *pools: Pool) -> None:
-        super().__init__(observer, url, *map(PooledConnections, pools))
-        self.pools = pools
-
-    async def assert_nothing_left(self) -> None:
-        await super().assert_nothing_left()
-        await eventually(lambda: all(map(_everything_given_back, self.pools)))
+class PooledFinalizationHarness(TwoPools, PostgresFinalizationHarness):
+    """See both."""
 
 
-class HostsFinalizationHarness(PostgresFinalizationHarness):
-    """Two hosts, each with one open connection that has settings of its own."""
-
-    def __init__(self, observer: Observer, url: str, *hosts: AsyncConnection[Any]) -> None:
-        super().__init__(observer, url, *map(HostConnection, hosts))
-        self.host, _ = hosts
-
-    async def assert_nothing_left(self) -> None:
-        await super().assert_nothing_left()
-        if self.host.closed:  # by psycopg, at the second cancellation: the host connects again
-            self.host = await a_hosts_connection(self.url)
-            self.store = PostgresFinalizationStore(HostConnection(self.host))
+class HostsFinalizationHarness(TwoHosts, PostgresFinalizationHarness):
+    """See both."""
 
 
-@asynccontextmanager
-async def pooled_finalization_harness(url: str) -> AsyncGenerator[PooledFinalizationHarness]:
-    limited = make_conninfo(url, options=LIMITS)
-    with psycopg.Connection[dict[str, Any]].connect(url, autocommit=True, row_factory=dict_row) as observer:
-        async with connection_pool(limited, size=3) as pool, connection_pool(limited, size=3) as other:
-            yield PooledFinalizationHarness(observer, limited, pool, other)
+def pooled_finalization_harness(url: str) -> AbstractAsyncContextManager[PooledFinalizationHarness]:
+    return on_two_pools(PooledFinalizationHarness, url)
 
 
-@asynccontextmanager
-async def hosts_finalization_harness(url: str) -> AsyncGenerator[HostsFinalizationHarness]:
-    limited = make_conninfo(url, options=LIMITS)
-    with psycopg.Connection[dict[str, Any]].connect(url, autocommit=True, row_factory=dict_row) as observer:
-        async with await a_hosts_connection(limited) as other:
-            harness = HostsFinalizationHarness(observer, limited, await a_hosts_connection(limited), other)
-            try:
-                yield harness
-            finally:
-                await harness.host.close()
+def hosts_finalization_harness(url: str) -> AbstractAsyncContextManager[HostsFinalizationHarness]:
+    return on_two_hosts(HostsFinalizationHarness, url)
 
 
 def columns_of(thing: Thing) -> tuple[str, dict[str, Any]]:
@@ -142,11 +93,6 @@ def upsert(table: str, columns: dict[str, Any]) -> tuple[sql.Composed, dict[str,
         sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns),
     )
     return query, columns
-
-
-def _everything_given_back(pool: Pool) -> bool:
-    stats = pool.get_stats()
-    return stats["pool_available"] == stats["pool_size"] and not stats.get("requests_waiting")
 
 
 def _recording(row: dict[str, Any]) -> CallRecording:

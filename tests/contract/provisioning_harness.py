@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -26,6 +24,7 @@ from messenger_jobs.domain.provisioning import (
     refuse,
 )
 
+from tests.contract.store_harness import StoreHarness
 from tests.support.builders import NOW, RULES, a_provision, ids_from, some_id
 
 Thing = DealChatProvision | Chat | Participant
@@ -63,46 +62,11 @@ class Stored:
         return [message for message in self.messages if message.message_key == str(deal_id)]
 
 
-class ProvisioningHarness(ABC):
-    """One database, empty at first, with two stores on it that know nothing of each other, as two processes do."""
+class ProvisioningHarness(StoreHarness[Thing, Stored]):
+    """See `StoreHarness`; provisions have their members by user."""
 
     store: ProvisioningStore
     other: ProvisioningStore
-
-    @abstractmethod
-    def writing(self, *things: Thing) -> AbstractAsyncContextManager[None]:
-        """Somebody else's open transaction that has written `things`, new or in place of those with their ids.
-
-        Commits at the end of its context, rolls back when that ends with an exception.
-        """
-
-    @abstractmethod
-    async def stored(self) -> Stored:
-        """Read everything committed, provisions with their members by user."""
-
-    @abstractmethod
-    async def until_blocked(self) -> None:
-        """Return once a transaction waits for another; fail when that does not happen."""
-
-    @abstractmethod
-    async def pass_lock_timeout(self) -> None:
-        """Return once waiting for a lock has lasted too long."""
-
-    @abstractmethod
-    async def assert_nothing_left(self) -> None:
-        """Fail if a transaction, a lock or a connection in use is left behind."""
-
-    @asynccontextmanager
-    async def writing_in_vain(self, *things: Thing) -> AsyncGenerator[None]:
-        """The same, but it rolls back at the end of its context."""
-        with suppress(_RolledBack):
-            async with self.writing(*things):
-                yield
-                raise _RolledBack
-
-    async def put(self, *things: Thing) -> None:
-        async with self.writing(*things):
-            pass
 
 
 class ProvisioningContract:
@@ -153,7 +117,3 @@ def unordered(seen: ProvisionSnapshot) -> ProvisionSnapshot:
         provision=sorted_members(seen.provision),
         participants=tuple(sorted(seen.participants, key=lambda participant: participant.user_id)),
     )
-
-
-class _RolledBack(Exception):
-    """Ends somebody else's transaction."""
