@@ -189,7 +189,7 @@ async def bootstrap(
             telemetry = CombinedTelemetry(StructuredLog(), metrics)
         provider = None
         if tracing is None:
-            provider = resources.enter_context(tracer_provider(os.environ))
+            provider = await resources.enter_async_context(tracer_provider(os.environ))
             tracing = tracing_on(provider)
         enabled = settings.recordings_enabled
         of_recordings = (finalizations, finalization_inspection) if enabled else ()

@@ -20,8 +20,13 @@ _LEVELS: Final[dict[LogLevel, int]] = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-# They say the same at every attempt to connect, for as long as an outage lasts; ours is said once.
-_TOO_TALKATIVE: Final = {"psycopg.pool": logging.ERROR, "aiokafka": logging.CRITICAL}
+# They say the same at every attempt to connect, for as long as an outage lasts, the last two with addresses; ours is
+# said once. A collector of traces that is away is no trouble of the jobs.
+_TOO_TALKATIVE: Final = {
+    "psycopg.pool": logging.ERROR,
+    "aiokafka": logging.CRITICAL,
+    "opentelemetry": logging.CRITICAL,
+}
 
 
 def configure_logging(format: LogFormat | None, level: LogLevel, stream: TextIO | None = None) -> None:
