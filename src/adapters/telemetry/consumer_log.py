@@ -34,10 +34,13 @@ class ConsumerLog:
     """
 
     _log: FilteringBoundLogger = field(factory=job_logger)
+    _partitions: list[int] = field(factory=list[int], init=False)
 
     def partitions_assigned(self, run_id: UUID, partitions: Collection[int]) -> None:
-        """``partitions assigned``."""
-        self._line(INFO, "partitions assigned", run_id, partitions=sorted(partitions))
+        """``partitions assigned``; at debug level while they stay the same, as at every try of an outage."""
+        before, self._partitions = self._partitions, sorted(partitions)
+        level = INFO if self._partitions != before else DEBUG
+        self._line(level, "partitions assigned", run_id, partitions=self._partitions)
 
     def handled(self, run_id: UUID, place: MessagePlace, report: AttemptReport) -> None:
         """``chat provisioned``, ``provision retry``, ``provision failed``, or at debug level ``deal known``."""

@@ -220,3 +220,18 @@ def test_receivers_are_all_told_even_if_one_fails(caplog: pytest.LogCaptureFixtu
     combined.trouble_ended(RUN, OUTAGE)
     assert registry.get_sample_value("messenger_deal_created_outage", {"kind": "database"}) == 0
     assert [record.getMessage() for record in caplog.records] == ["Broken failed: ZeroDivisionError"]
+
+
+def test_assignment_that_stays_the_same_is_no_news() -> None:
+    with captured_logs("debug") as logs:
+        telemetry = ConsumerLog()
+        for partitions in ([], {1, 0}, {0, 1}, [], []):  # the first and the last ones as in an outage
+            telemetry.partitions_assigned(RUN, partitions)
+
+    assert [(line["level"], line["partitions"]) for line in logs.parsed] == [
+        ("debug", []),
+        ("info", [0, 1]),
+        ("debug", [0, 1]),
+        ("info", []),
+        ("debug", []),
+    ]
