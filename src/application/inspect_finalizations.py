@@ -23,7 +23,7 @@ from .inspection import (
 from .ports.clock import Clock
 from .ports.finalization_inspection import FinalizationInspection
 from .ports.row_summary import RowState, RowSummary
-from .row_states import finalization_state
+from .row_states import finalization_state, finalization_summary
 
 
 @frozen(kw_only=True)
@@ -98,16 +98,4 @@ def _of_recording(seen: FinalizeSnapshot) -> Mapping[str, Detail]:
 
 
 def _listed(entry: RecordingFinalize, as_of: datetime) -> ListedRow:
-    return ListedRow(
-        state=finalization_state(entry, as_of=as_of),
-        row=RowSummary(
-            id=entry.id,
-            subject={"recording_id": entry.recording_id, "session_id": entry.session_id},
-            status=entry.status.value,
-            attempts=entry.schedule.attempts,
-            next_attempt_at=entry.schedule.next_attempt_at,
-            last_error=entry.schedule.last_error,
-            created_at=entry.created_at,
-            updated_at=entry.updated_at,
-        ),
-    )
+    return ListedRow(state=finalization_state(entry, as_of=as_of), row=finalization_summary(entry))

@@ -23,7 +23,7 @@ from .inspection import (
 from .ports.clock import Clock
 from .ports.provisioning_inspection import ProvisioningInspection
 from .ports.row_summary import RowState, RowSummary
-from .row_states import provision_state
+from .row_states import provision_state, provision_summary
 
 
 @frozen(kw_only=True)
@@ -87,17 +87,5 @@ class InspectProvisions:
         return seen
 
     def _listed(self, provision: DealChatProvision, as_of: datetime) -> ListedRow:
-        schedule = provision.schedule
-        return ListedRow(
-            state=provision_state(provision, as_of=as_of, rules=self.rules),
-            row=RowSummary(
-                id=provision.id,
-                subject={"deal_id": provision.deal_id, "chat_id": provision.chat_id},
-                status=provision.status.value,
-                attempts=schedule.attempts,
-                next_attempt_at=schedule.next_attempt_at,
-                last_error=schedule.last_error,
-                created_at=provision.created_at,
-                updated_at=provision.updated_at,
-            ),
-        )
+        state = provision_state(provision, as_of=as_of, rules=self.rules)
+        return ListedRow(state=state, row=provision_summary(provision))

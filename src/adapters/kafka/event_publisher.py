@@ -11,7 +11,14 @@ from aiokafka.errors import KafkaError, ProducerClosed  # type: ignore[import-un
 from attrs import frozen
 
 from ...application.ports.errors import Misconfigured
-from ...application.ports.event_publisher import Event, NotPublished, Published, Receipt, Unpublishable
+from ...application.ports.event_publisher import (
+    Event,
+    NotPublished,
+    Published,
+    Receipt,
+    Unpublishable,
+    ensure_keys_differ,
+)
 from .abandonable_producer import AbandonableProducer
 from .errors import TIMED_OUT, TOO_LARGE, UNKNOWN_TOPIC, Failure, SequenceLost, failure_of
 from .security import KafkaSecurity
@@ -85,8 +92,7 @@ class KafkaEventPublisher:
         """
         if self._closed:
             raise RuntimeError("the publisher is closed")
-        if len({_lane(event) for event in events}) < len(events):
-            raise ValueError("two events of one publish have the same topic and key")
+        ensure_keys_differ(events)
         outcomes: dict[_Lane, _Outcome] = {}
         with suppress(TimeoutError):
             async with asyncio.timeout(self._send_timeout), self._turn:

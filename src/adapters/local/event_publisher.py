@@ -16,7 +16,14 @@ from typing import Final
 from attrs import define, field
 
 from ...application.ports.errors import Misconfigured
-from ...application.ports.event_publisher import Event, NotPublished, Published, Receipt, Unpublishable
+from ...application.ports.event_publisher import (
+    Event,
+    NotPublished,
+    Published,
+    Receipt,
+    Unpublishable,
+    ensure_keys_differ,
+)
 
 _BLOCK: Final = 1 << 20
 _NOT_OURS: Final = (errno.EACCES, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS)
@@ -43,8 +50,7 @@ class JsonLinesEventPublisher:
 
     async def publish(self, events: Sequence[Event]) -> Sequence[Receipt]:
         """See `EventPublisher.publish`. What an earlier call still writes, given up or cancelled, is written before."""
-        if len({(event.topic, event.key) for event in events}) < len(events):
-            raise ValueError("two events of one publish have the same topic and key")
+        ensure_keys_differ(events)
         if not events:
             return []
         try:

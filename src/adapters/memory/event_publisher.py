@@ -9,7 +9,14 @@ from zlib import crc32
 from attrs import define, field, frozen
 
 from ...application.ports.errors import Misconfigured, PortError
-from ...application.ports.event_publisher import Event, NotPublished, Published, Receipt, Unpublishable
+from ...application.ports.event_publisher import (
+    Event,
+    NotPublished,
+    Published,
+    Receipt,
+    Unpublishable,
+    ensure_keys_differ,
+)
 from .switch import Phase, Step, Switch, let_others_run
 
 PUBLISH: Final = "publish events"
@@ -75,8 +82,7 @@ class MemoryEventPublisher:
 
     async def publish(self, events: Sequence[Event]) -> Sequence[Receipt]:
         """See `EventPublisher.publish`."""
-        if len({(event.topic, event.key) for event in events}) < len(events):
-            raise ValueError("two events of one publish have the same topic and key")
+        ensure_keys_differ(events)
         if not events:
             return []
         try:

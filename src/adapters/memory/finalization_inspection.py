@@ -14,10 +14,9 @@ from ...application.ports.finalization_inspection import RecordingTraces
 from ...application.ports.row_holder import RowHolder
 from ...application.ports.row_summary import RowState, RowSummary
 from ...application.ports.traces import NoticeTrace
-from ...application.row_states import finalization_state
+from ...application.row_states import finalization_state, finalization_summary
 from ...domain.call_recording import RecordingStatus
 from ...domain.finalization import FinalizeSnapshot
-from ...domain.recording_finalize import RecordingFinalize
 from .clock import EPOCH
 from .database import Transaction
 from .schema import MessengerDatabase
@@ -62,7 +61,11 @@ class MemoryFinalizationInspection:
         """See `FinalizationInspection.page`."""
         async with self._reading("page") as transaction:
             entries = transaction.rows(self._database.finalizations)
-        rows = [_summary(entry) for entry in entries if finalization_state(entry, as_of=as_of) is state]
+        rows = [
+            finalization_summary(entry)
+            for entry in entries
+            if finalization_state(entry, as_of=as_of) is state
+        ]
         behind = [row for row in rows if after is None or _place(state, row) > _place(state, after)]
         return sorted(behind, key=lambda row: _place(state, row))[:limit]
 
@@ -112,16 +115,3 @@ def _place(state: RowState, row: RowSummary) -> tuple[datetime, UUID]:
             return row.created_at, row.id
         case RowState.DUE | RowState.WAITING:
             return row.next_attempt_at, row.id
-
-
-def _summary(entry: RecordingFinalize) -> RowSummary:
-    return RowSummary(
-        id=entry.id,
-        subject={"recording_id": entry.recording_id, "session_id": entry.session_id},
-        status=entry.status.value,
-        attempts=entry.schedule.attempts,
-        next_attempt_at=entry.schedule.next_attempt_at,
-        last_error=entry.schedule.last_error,
-        created_at=entry.created_at,
-        updated_at=entry.updated_at,
-    )

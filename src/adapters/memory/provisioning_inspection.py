@@ -13,13 +13,14 @@ from ...application.ports.provisioning_inspection import DealTraces
 from ...application.ports.row_holder import RowHolder
 from ...application.ports.row_summary import RowState, RowSummary
 from ...application.ports.traces import MOST_EVENTS, EventTrace
-from ...application.row_states import provision_state
+from ...application.row_states import provision_state, provision_summary
 from ...domain.deal_chat_provision import ProvisioningRules
 from ...domain.provisioning import ProvisionSnapshot
+from .clock import EPOCH
 from .database import Transaction
-from .provision_rows import place, provision_of
+from .provision_rows import provision_of
 from .provisioning_reads import ProvisioningReads
-from .schema import MessengerDatabase, ProvisionRow
+from .schema import MessengerDatabase
 from .switch import Switch, let_others_run
 from .traces import message_trace
 
@@ -49,17 +50,14 @@ class MemoryProvisioningInspection:
     ) -> Sequence[RowSummary]:
         """See `ProvisioningInspection.page`."""
         async with self._reading("page") as transaction:
-            rows = [
-                row
-                for row in transaction.rows(self._database.provisions)
-                if provision_state(provision_of(row, ()), as_of=as_of, rules=rules) is state
-            ]
-        if state is RowState.FINISHED:
-            by_id = sorted(rows, key=lambda row: row.id)
-            return [_summary(row) for row in by_id if after is None or row.id > after.id][:limit]
-        in_order = sorted(rows, key=place)
-        behind = [row for row in in_order if after is None or place(row) > (after.next_attempt_at, after.id)]
-        return [_summary(row) for row in behind[:limit]]
+            provisions = [provision_of(row, ()) for row in transaction.rows(self._database.provisions)]
+        rows = [
+            provision_summary(provision)
+            for provision in provisions
+            if provision_state(provision, as_of=as_of, rules=rules) is state
+        ]
+        behind = [row for row in rows if after is None or _place(state, row) > _place(state, after)]
+        return sorted(behind, key=lambda row: _place(state, row))[:limit]
 
     async def traces(self, deal_id: UUID) -> DealTraces:
         """See `ProvisioningInspection.traces`."""
@@ -98,14 +96,5 @@ class MemoryProvisioningInspection:
                 yield transaction
 
 
-def _summary(row: ProvisionRow) -> RowSummary:
-    return RowSummary(
-        id=row.id,
-        subject={"deal_id": row.deal_id, "chat_id": row.chat_id},
-        status=row.status,
-        attempts=row.attempts,
-        next_attempt_at=row.next_attempt_at,
-        last_error=row.last_error,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+def _place(state: RowState, row: RowSummary) -> tuple[datetime, UUID]:
+    return (EPOCH if state is RowState.FINISHED else row.next_attempt_at), row.id

@@ -66,3 +66,9 @@ class EventPublisher(Protocol):
         was sent. Cancelled, it waits for nothing; what was sent may still arrive.
         """
         ...
+
+
+def ensure_keys_differ(events: Sequence[Event]) -> None:
+    """What every publisher asks of its events: raises `ValueError` when two have the same topic and key."""
+    if len({(event.topic, event.key) for event in events}) < len(events):
+        raise ValueError("two events of one publish have the same topic and key")

@@ -225,7 +225,14 @@ def test_receivers_are_all_told_even_if_one_fails(caplog: pytest.LogCaptureFixtu
 def test_assignment_that_stays_the_same_is_no_news() -> None:
     with captured_logs("debug") as logs:
         telemetry = ConsumerLog()
-        for partitions in ([], {1, 0}, {0, 1}, [], []):  # the first and the last ones as in an outage
+        assignments: list[set[int]] = [
+            set(),
+            {1, 0},
+            {0, 1},
+            set(),
+            set(),
+        ]  # the first and the last as in an outage
+        for partitions in assignments:
             telemetry.partitions_assigned(RUN, partitions)
 
     assert [(line["level"], line["partitions"]) for line in logs.parsed] == [
