@@ -142,7 +142,8 @@ async def produced_per_second(url: str, broker: str, messages: int) -> float:
     """The same messages from memory, by aiokafka's own producer."""
     async with parts(url, broker) as relaying:
         events = [
-            envelope(each.message) for each in await relaying.queue.unpublished(after_id=0, limit=messages)
+            envelope(each.message)
+            for each in await relaying.queue.unpublished(after_id=0, up_to=2**62, limit=messages)
         ]
     producer: Any = AIOKafkaProducer(bootstrap_servers=broker, enable_idempotence=True, acks="all")
     await producer.start()

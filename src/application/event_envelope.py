@@ -9,6 +9,8 @@ from .integration_events import CONTRACT_VERSION_HEADER, EVENT_ID_HEADER, EVENT_
 from .ports.event_publisher import Event
 from .ports.outbox import OutboxMessage
 
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
 UNSERIALISABLE: Final = "Envelope:UNSERIALISABLE"
 
 
@@ -27,8 +29,9 @@ def envelope(message: OutboxMessage) -> Event:
     ``event-id``, ``event-type`` and ``contract-version`` are always among the headers, and say what the envelope says;
     all others are the message's own. Raises `UnserialisableMessage`.
     """
+    event_id = str(message.event_id)
     content = {
-        "eventId": str(message.event_id),
+        "eventId": event_id,
         "eventType": message.event_type,
         "contractVersion": message.contract_version,
         "aggregateType": message.aggregate_type,
@@ -38,17 +41,16 @@ def envelope(message: OutboxMessage) -> Event:
     }
     headers = {
         **message.headers,
-        EVENT_ID_HEADER: str(message.event_id),
+        EVENT_ID_HEADER: event_id,
         EVENT_TYPE_HEADER: message.event_type,
         CONTRACT_VERSION_HEADER: str(message.contract_version),
     }
     try:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return Event(
             topic=message.topic,
             key=message.message_key.encode(),
-            value=text.encode(),
-            headers=tuple((name, value.encode()) for name, value in headers.items()),
+            value=_JSON.encode(content).encode(),
+            headers=tuple([(name, value.encode()) for name, value in headers.items()]),
         )
     # The message of any of these may quote the payload. AttributeError: a header of a host that is no text.
     except (TypeError, ValueError, RecursionError, AttributeError):

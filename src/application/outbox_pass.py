@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 from uuid import UUID
 
 from attrs import define, field
@@ -27,7 +27,7 @@ from .stop_signal import StopSignal
 from .trouble import Trouble, TroubleKind
 
 ROUND_GRACE: Final = 3.0
-"""Seconds in which a round may still get its receipts and mark them after a cancellation."""
+"""Seconds in which a round may still get its receipts after a cancellation, and as many in which they are marked."""
 
 STOP_GRACE: Final = 10.0
 """Seconds that a round in hand has after a stop request. A broker that answers at all does so sooner, and a send
@@ -45,9 +45,9 @@ Lanes = dict[Key, deque[QueuedMessage]]
 class OutboxPass:
     """Everything committed is offered to the broker once, in batches by id from the lowest one.
 
-    A message is only sent when everything before it of its topic and key is published or parked, as far as this pass
-    saw. Receipts are marked after every round, before the next one is sent. ``unmarked`` outlives the pass: receipts
-    whose mark failed are marked first by the next pass, instead of being sent again.
+    A message is only sent when everything before it of its topic and key is published or parked. The receipts of a
+    round are marked, and the next batch is read, while the next round is with the broker. ``unmarked`` outlives the
+    pass: receipts whose mark failed are marked first by the next pass, instead of being sent again.
     """
 
     run_id: UUID
@@ -69,11 +69,14 @@ class OutboxPass:
     end: CycleEnd | None = field(default=None, init=False)
     trouble: Trouble | None = field(default=None, init=False)
     _held: set[Key] = field(factory=set[Key], init=False)
+    _up_to: int = field(default=0, init=False)
+    _next_batch: Sequence[QueuedMessage] | None = field(default=None, init=False)
+    _late_at: float | None = field(default=None, init=False)
 
     async def run(self) -> PassReport:
         """Make the pass. Failures end in the report, never in an exception.
 
-        Cancellation propagates; the round in hand gets `ROUND_GRACE` seconds before.
+        Cancellation propagates; the round in hand, and then its receipts' marks, get `ROUND_GRACE` seconds before.
         """
         started_at, started = self.clock.now(), self.clock.monotonic()
         try:
@@ -88,28 +91,55 @@ class OutboxPass:
 
     async def _drain(self) -> None:
         await self._mark_published()
-        after_id = 0
-        while self._may_go_on() and await self._still_holder():
-            batch = await self.queue.unpublished(after_id=after_id, limit=self.batch_size)
+        if not await self._goes_on():
+            return
+        newest = await self.queue.newest_id()
+        if newest is None:
+            return
+        # What is committed from now on is for the next pass: else a batch that is read later could hold a message whose
+        # predecessor was committed meanwhile under an id that was passed by already.
+        self._up_to = newest
+        try:
+            await self._publish_all()
+        finally:
+            if self.unmarked:
+                await self._to_its_end(self._mark_published())
+
+    async def _publish_all(self) -> None:
+        batch = await self._batch_behind(0)
+        while batch and await self._goes_on():
+            self._next_batch = None
             await self._publish(batch)
-            if len(batch) < self.batch_size:
-                return
             if self.published >= BATCHES_PER_PASS * self.batch_size:
                 self.more = True
                 return
-            after_id = batch[-1].id
+            if self._next_batch is None and self._may_go_on():
+                self._next_batch = await self._batch_behind(batch[-1].id)
+            batch = self._next_batch or []
+
+    async def _batch_behind(self, id: int) -> Sequence[QueuedMessage]:
+        if id == self._up_to:
+            return []
+        return await self.queue.unpublished(after_id=id, up_to=self._up_to, limit=self.batch_size)
 
     async def _publish(self, batch: Sequence[QueuedMessage]) -> None:
         lanes = self._lanes(batch)
         if lanes and not await self._confirm():
             return
-        while lanes and self._may_go_on() and await self._still_holder():
-            await finishing(ended_before(self._round(lanes), self._stop_is_late()), within=ROUND_GRACE)
+        while lanes and await self._goes_on():
+            await self._to_its_end(self._round(lanes, last_id=batch[-1].id))
             self.beat()
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, object]) -> None:
+        """Also when a stop is requested or the pass is cancelled; then for a bounded time."""
+        await finishing(ended_before(work, self._stop_is_late()), within=ROUND_GRACE)
 
     async def _stop_is_late(self) -> None:
         await self.stop.wait()
-        await self.clock.sleep(STOP_GRACE)
+        now = self.clock.monotonic()
+        if self._late_at is None:
+            self._late_at = now + STOP_GRACE
+        await self.clock.sleep(max(0.0, self._late_at - now))
 
     def _lanes(self, batch: Sequence[QueuedMessage]) -> Lanes:
         now = self.clock.monotonic()
@@ -124,10 +154,17 @@ class OutboxPass:
                 lanes.setdefault(key, deque()).append(message)
         return lanes
 
-    async def _round(self, lanes: Lanes) -> None:
-        """Send the first message of every lane, so no two of one key, and mark what became of each."""
+    async def _round(self, lanes: Lanes, *, last_id: int) -> None:
+        """Send the first message of every lane, so no two of one key, and see what became of each.
+
+        Meanwhile the receipts of the round before are marked, and what follows the batch's ``last_id`` is read.
+        """
         heads = sorted((lane[0] for lane in lanes.values()), key=lambda message: message.id)
-        receipts = await self._send(heads)
+        meanwhile, receipts = await asyncio.gather(
+            self._mark_and_read_on(last_id), self._send(heads), return_exceptions=True
+        )
+        if isinstance(receipts, BaseException):
+            raise receipts
         outage: str | None = None
         failures: list[tuple[QueuedMessage, Unpublishable | NotPublished]] = []
         for head in heads:
@@ -136,6 +173,7 @@ class OutboxPass:
                     self.unmarked.append(
                         PublishedMessage(id=head.id, partition=receipt.partition, offset=receipt.offset)
                     )
+                    self.published += 1
                     self._went_on(lanes, head)
                 case NotPublished(outage=True):
                     outage = outage or receipt.code
@@ -143,12 +181,17 @@ class OutboxPass:
                     failures.append((head, receipt))
                 case _:
                     assert_never(receipt)
-        self.published += len(self.unmarked)
-        await self._mark_published()
+        if isinstance(meanwhile, BaseException):
+            raise meanwhile
         if outage is None:
             await self._mark_failed(lanes, failures)
         else:
             self._abort(Trouble(kind=TroubleKind.BROKER, code=outage))
+
+    async def _mark_and_read_on(self, last_id: int) -> None:
+        await self._mark_published()
+        if self._next_batch is None:
+            self._next_batch = await self._batch_behind(last_id)
 
     async def _send(self, heads: Sequence[QueuedMessage]) -> Mapping[int, Receipt]:
         receipts: dict[int, Receipt] = {}
@@ -173,6 +216,7 @@ class OutboxPass:
     ) -> None:
         if not failures:
             return
+        await self._mark_published()  # what cannot be found out again comes first
         marks = [
             FailedMessage(
                 id=head.id, error_code=_stored(receipt.code), dead=isinstance(receipt, Unpublishable)
@@ -214,6 +258,9 @@ class OutboxPass:
         if self.end is None and self.stop.requested:
             self.end = CycleEnd.STOPPED
         return self.end is None
+
+    async def _goes_on(self) -> bool:
+        return self._may_go_on() and await self._still_holder()
 
     async def _still_holder(self) -> bool:
         """Cheap before every reading and every round: only a lease in the second half of its TTL is asked for."""

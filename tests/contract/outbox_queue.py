@@ -54,8 +54,8 @@ def parked(row: OutboxRow) -> OutboxRow:
     return evolve(row, attempts=row.attempts + 1, last_error=TOO_LARGE, dead_at=LATER)
 
 
-async def ids(queue: OutboxQueue, *, after_id: int = 0, limit: int = 100) -> list[int]:
-    return [row.id for row in await queue.unpublished(after_id=after_id, limit=limit)]
+async def ids(queue: OutboxQueue, *, after_id: int = 0, up_to: int = 10_000, limit: int = 100) -> list[int]:
+    return [row.id for row in await queue.unpublished(after_id=after_id, up_to=up_to, limit=limit)]
 
 
 class OutboxQueueContract:
@@ -84,7 +84,7 @@ class OutboxQueueContract:
         )
         first = an_outbox_row(1)
         await harness.put(second, first)
-        assert await harness.queue.unpublished(after_id=0, limit=10) == [
+        assert await harness.queue.unpublished(after_id=0, up_to=10, limit=10) == [
             QueuedMessage(id=1, message=first.message, attempts=0),
             QueuedMessage(id=2, message=second.message, attempts=4),
         ]
@@ -101,6 +101,23 @@ class OutboxQueueContract:
         assert await ids(harness.queue, after_id=2, limit=2) == [3, 4]
         assert await ids(harness.queue, after_id=4, limit=2) == [5]
         assert await ids(harness.queue, after_id=5) == []
+
+    async def test_reading_ends_with_the_last_id_that_is_asked_for(self, harness: OutboxQueueHarness) -> None:
+        await harness.put(*map(an_outbox_row, range(1, 6)))
+        assert await ids(harness.queue, up_to=3) == [1, 2, 3]
+        assert await ids(harness.queue, after_id=2, up_to=3) == [3]
+        assert await ids(harness.queue, after_id=3, up_to=3) == []
+
+    async def test_newest_id_is_that_of_the_last_message_that_waits(
+        self, harness: OutboxQueueHarness
+    ) -> None:
+        assert await harness.queue.newest_id() is None
+        await harness.put(a_published_row(1), a_dead_row(2))
+        assert await harness.queue.newest_id() is None
+        await harness.put(an_outbox_row(3), an_outbox_row(4), a_published_row(5), a_dead_row(6))
+        async with harness.writing(an_outbox_row(7)):
+            assert await harness.queue.newest_id() == 4
+        assert await harness.queue.newest_id() == 7
 
     async def test_message_committed_late_under_an_earlier_id_is_read_by_the_next_pass(
         self, harness: OutboxQueueHarness
@@ -369,7 +386,8 @@ class OutboxQueueContract:
     @pytest.mark.parametrize(
         ("call", "done"),
         [
-            (lambda queue: queue.unpublished(after_id=0, limit=10), None),
+            (lambda queue: queue.newest_id(), None),
+            (lambda queue: queue.unpublished(after_id=0, up_to=10, limit=10), None),
             (lambda queue: queue.dead(after_id=0, limit=10), None),
             (lambda queue: queue.backlog(), None),
             (
@@ -389,7 +407,16 @@ class OutboxQueueContract:
                 [an_outbox_row(1), a_published_row(2), an_outbox_row(3)],
             ),
         ],
-        ids=["unpublished", "dead", "backlog", "mark published", "mark failed", "prune", "requeue"],
+        ids=[
+            "newest id",
+            "unpublished",
+            "dead",
+            "backlog",
+            "mark published",
+            "mark failed",
+            "prune",
+            "requeue",
+        ],
     )
     async def test_cancelled_anywhere_it_is_done_whole_or_not_at_all_and_leaves_nothing(
         self,

@@ -71,9 +71,14 @@ def buffers(connection: Connection, statement: LiteralString, parameters: Mappin
 
 
 def test_unpublished_messages_are_read_in_order_from_their_index(connection: Connection) -> None:
-    parameters = {"after_id": 0, "limit": 500}
+    parameters = {"after_id": 0, "up_to": 50_000, "limit": 500}
     assert scans(connection, sql.UNPUBLISHED, parameters) == {"ix_outbox_unpublished"}
     assert buffers(connection, sql.UNPUBLISHED, parameters) < 150
+
+
+def test_newest_id_is_found_at_the_end_of_the_index(connection: Connection) -> None:
+    assert scans(connection, sql.NEWEST_ID, {}) == {"ix_outbox_unpublished"}
+    assert buffers(connection, sql.NEWEST_ID, {}) < 10
 
 
 @pytest.mark.parametrize("age", ["8 days", "100 years"])

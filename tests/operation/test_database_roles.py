@@ -131,7 +131,7 @@ async def test_relay_marks_parks_requeues_and_prunes(worker_connections: PooledC
     queue = PostgresOutboxQueue(worker_connections)
     now = datetime.now(UTC)
 
-    first, second = [waiting.id for waiting in await queue.unpublished(after_id=0, limit=10)]
+    first, second = [waiting.id for waiting in await queue.unpublished(after_id=0, up_to=2**62, limit=10)]
     await queue.mark_failed([FailedMessage(id=second, error_code="Kafka:TOO_LARGE", dead=True)], at=now)
     marked = await queue.mark_published([PublishedMessage(id=first, partition=0, offset=7)], at=now)
     parked = [dead.id for dead in await queue.dead(after_id=0, limit=10)]

@@ -26,13 +26,17 @@ class MemoryOutboxQueue:
     _database: MessengerDatabase
     _switch: Switch = field(default=let_others_run, kw_only=True, alias="switch")
 
-    async def unpublished(self, *, after_id: int, limit: int) -> Sequence[QueuedMessage]:
+    async def newest_id(self) -> int | None:
+        """See `OutboxQueue.newest_id`."""
+        return max((row.id for row in await self._rows("newest id", _is_unpublished)), default=None)
+
+    async def unpublished(self, *, after_id: int, up_to: int, limit: int) -> Sequence[QueuedMessage]:
         """See `OutboxQueue.unpublished`."""
         rows = await self._rows("unpublished", _is_unpublished)
         return [
             QueuedMessage(id=row.id, message=row.message, attempts=row.attempts)
             for row in rows
-            if row.id > after_id
+            if after_id < row.id <= up_to
         ][:limit]
 
     async def mark_published(self, published: Sequence[PublishedMessage], *, at: datetime) -> int:

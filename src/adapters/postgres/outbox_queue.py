@@ -33,9 +33,15 @@ class PostgresOutboxQueue:
 
     _connections: Connections
 
-    async def unpublished(self, *, after_id: int, limit: int) -> Sequence[QueuedMessage]:
+    async def newest_id(self) -> int | None:
+        """See `OutboxQueue.newest_id`."""
+        ((newest,),) = await self._rows(sql.NEWEST_ID, {})
+        id_: int | None = newest
+        return id_
+
+    async def unpublished(self, *, after_id: int, up_to: int, limit: int) -> Sequence[QueuedMessage]:
         """See `OutboxQueue.unpublished`."""
-        rows = await self._rows(sql.UNPUBLISHED, {"after_id": after_id, "limit": limit})
+        rows = await self._rows(sql.UNPUBLISHED, {"after_id": after_id, "up_to": up_to, "limit": limit})
         return [_queued(row) for row in rows]
 
     async def mark_published(self, published: Sequence[PublishedMessage], *, at: datetime) -> int:

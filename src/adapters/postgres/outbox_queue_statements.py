@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
+NEWEST_ID: Final[LiteralString] = """
+select max(id) from messenger.outbox_messages where published_at is null and dead_at is null
+"""
+
 UNPUBLISHED: Final[LiteralString] = """
 select id, event_id, topic, message_key, aggregate_type, aggregate_id, event_type, contract_version,
     payload, headers, occurred_at, dedupe_key, attempts
 from messenger.outbox_messages
-where published_at is null and dead_at is null and id > %(after_id)s
+where published_at is null and dead_at is null and id > %(after_id)s and id <= %(up_to)s
 order by id
 limit %(limit)s
 """

@@ -70,10 +70,16 @@ class OutboxQueue(Protocol):
     none leaks a connection when it raises or is cancelled.
     """
 
-    async def unpublished(self, *, after_id: int, limit: int) -> Sequence[QueuedMessage]:
+    async def newest_id(self) -> int | None:
+        """The highest id of a message that is neither published nor dead; None without any."""
+        ...
+
+    async def unpublished(self, *, after_id: int, up_to: int, limit: int) -> Sequence[QueuedMessage]:
         """The next messages that are neither published nor dead, by ``id``, behind ``after_id``, at most ``limit``.
 
-        Ids commit out of order: each pass starts from 0 again, and ``after_id`` moves only within one.
+        Ids commit out of order: each pass starts from 0 again, and ``after_id`` moves only within one. ``up_to`` is
+        what `newest_id` said before the pass's first reading: then whatever was committed before a message of this
+        reading, of the same deal or recording, was there for this or an earlier reading as well.
         """
         ...
 

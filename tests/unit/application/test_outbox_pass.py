@@ -20,6 +20,7 @@ from messenger_jobs.application.relay_report import MessageFailure
 from messenger_jobs.application.trouble import TroubleKind
 
 from tests.support.builders import NOW, some_id
+from tests.support.eventually import eventually
 from tests.support.outbox_rows import TOPIC, a_dead_row, a_published_row, an_outbox_row
 from tests.unit.application.relays import OUTAGE, REFUSED, TOO_LARGE, RelayBench
 
@@ -96,7 +97,7 @@ async def test_empty_outbox_costs_one_reading_and_asks_the_broker_nothing(bench:
     report = await bench.run_once()
     assert (report.end, report.published) == (CycleEnd.COMPLETED, 0)
     assert bench.publisher.sent == []
-    assert [step.operation for step in bench.switch.steps] == ["unpublished"] * 2
+    assert [step.operation for step in bench.switch.steps] == ["newest id"] * 2
 
 
 # Order of keys
@@ -115,12 +116,42 @@ async def test_same_key_on_another_topic_is_another_key(bench: RelayBench) -> No
     assert bench.publisher.sent == [[1, 2]]
 
 
-async def test_receipts_of_a_round_are_marked_before_the_next_round(bench: RelayBench) -> None:
+async def test_receipts_of_a_round_are_marked_while_the_next_one_is_with_the_broker(
+    bench: RelayBench,
+) -> None:
     bench.commit(1, 2, key="a")
     marked: list[list[int]] = []
-    bench.publisher.before = [lambda: None, lambda: marked.append(bench.published)]
+
+    async def until_marked() -> None:
+        await eventually(lambda: bench.published == [1])
+        marked.append(bench.published)
+
+    bench.publisher.before = [lambda: marked.append(bench.published), until_marked]
     await bench.run_once()
-    assert marked == [[1]]
+    assert marked == [[], [1]]
+    assert bench.published == [1, 2]
+
+
+async def test_next_batch_is_read_while_the_broker_has_this_one() -> None:
+    bench = RelayBench(batch_size=1)
+    bench.commit(1, 2)
+
+    def read() -> bool:
+        return sum(step.operation == "unpublished" for step in bench.switch.steps) == 2 * 2
+
+    bench.publisher.before = [lambda: eventually(read)]
+    await bench.run_once()
+    assert bench.publisher.sent == [[1], [2]]
+
+
+async def test_message_is_not_sent_before_one_of_its_key_that_was_committed_late_under_an_id_passed_by() -> (
+    None
+):
+    bench = RelayBench(batch_size=1)
+    bench.commit(2, 3)
+    bench.publisher.before = [lambda: bench.commit(1, 4, key="a")]
+    await bench.run_once()
+    assert bench.publisher.log == [2, 3, 1, 4]
 
 
 async def test_failed_message_holds_back_those_of_its_key_and_no_others(bench: RelayBench) -> None:
@@ -148,8 +179,9 @@ async def test_failed_message_is_held_back_over_all_batches_of_the_pass() -> Non
 async def test_key_whose_wait_ends_within_a_pass_stays_held_back_in_it() -> None:
     bench = RelayBench(batch_size=1)
     bench.commit(1, 3, key="a")
+    bench.commit(2)
     bench.publisher.answers[1] = [REFUSED]
-    bench.publisher.after = [lambda: bench.commit(2), bench.passing(timedelta(seconds=2))]
+    bench.publisher.after = [lambda: None, bench.passing(timedelta(seconds=2))]
     await bench.run_once()
     assert bench.publisher.sent[:2] == [[1], [2]]
     assert bench.publisher.log == [2, 1, 3]
@@ -208,8 +240,8 @@ async def test_message_that_cannot_be_serialised_is_parked_without_the_broker(
     class Queue(MemoryOutboxQueue):
         """As of a host whose columns hold more than ours do."""
 
-        async def unpublished(self, *, after_id: int, limit: int) -> Sequence[QueuedMessage]:
-            messages = await readable.unpublished(after_id=after_id, limit=limit)
+        async def unpublished(self, *, after_id: int, up_to: int, limit: int) -> Sequence[QueuedMessage]:
+            messages = await readable.unpublished(after_id=after_id, up_to=up_to, limit=limit)
             return [
                 evolve(queued, message=evolve(queued.message, **changes)) if queued.id == 1 else queued
                 for queued in messages
@@ -296,12 +328,14 @@ async def test_receipts_whose_mark_failed_are_marked_by_the_next_run_and_not_sen
     bench: RelayBench,
 ) -> None:
     bench.commit(1, 2, key="a")
-    bench.switch.at("mark published", Phase.SENT, GONE)
+    for _ in range(2):
+        bench.switch.at("mark published", Phase.SENT, GONE)
     await bench.run_once()
-    assert (bench.publisher.log, bench.published) == ([1], [])
+    assert (bench.publisher.log, bench.published) == ([1, 2], [])
+    bench.commit(3, key="a")
     report = await bench.run_once()
-    assert bench.publisher.log == [1, 2]
-    assert bench.published == [1, 2]
+    assert bench.publisher.log == [1, 2, 3]
+    assert bench.published == [1, 2, 3]
     assert bench.row(1).published_offset == 0
     assert report.published == 1
 

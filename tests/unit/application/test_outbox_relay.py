@@ -441,7 +441,7 @@ async def test_pruning_leaves_a_lease_that_is_to_be_confirmed_to_the_next_pass(b
     async with bench.running():
         await bench.pass_time(1)
         operations = [step.operation for step in bench.switch.steps]
-    assert operations[: operations.index("prune")].count("unpublished") == 2 * 2
+    assert operations[: operations.index("prune")].count("newest id") == 2 * 2
     assert sorted(bench.rows()) == [2]
 
 
