@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,7 +24,11 @@ from aiokafka.errors import (  # type: ignore[import-untyped]  # ships no types
     NoBrokersAvailable,
     TopicAuthorizationFailedError,
 )
+from aiokafka.partitioner import DefaultPartitioner  # type: ignore[import-untyped]  # ships no types
 from aiokafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]  # ships no types
+from aiokafka.record.default_records import (  # type: ignore[import-untyped]  # ships no types
+    DefaultRecordBatchBuilder,
+)
 
 from ...application.ports.event_publisher import Event
 from .errors import misconfiguration_in
@@ -31,8 +37,7 @@ from .security import KafkaSecurity
 _CLIENT_ID: Final = "pin-messenger-jobs"
 _RETRY_BACKOFF: Final = 250  # milliseconds; the library complains about an outage once in each
 _BATCH_BYTES: Final = 131_072
-"""Of one partition. In the library's small batches, events of one publish wait for each other; a batch that a topic
-does not take is sent again one by one."""
+"""Of one partition: small batches wait for each other. One that a topic does not take is sent again event by event."""
 _CLOSE_AT_ONCE: Final = struct.pack("ii", 1, 0)  # a linger of no seconds: what is not sent yet is thrown away
 
 
@@ -56,10 +61,11 @@ class AbandonableProducer:
             bootstrap_servers=security.bootstrap_servers,
             enable_idempotence=True,  # and with it acks=all
             max_batch_size=_BATCH_BYTES,
-            max_request_size=max_message_bytes,
             retry_backoff_ms=_RETRY_BACKOFF,
             **self._connection_arguments,
         )
+        self._max_message_bytes = max_message_bytes
+        self._partition_of = DefaultPartitioner()
         self._abandoned = False
         self._requests: set[asyncio.Task[Any]] = set()
         self._send_request = self._producer._sender._send_produce_req
@@ -132,16 +138,39 @@ class AbandonableProducer:
             if client.cluster.partitions_for_topic(topic) is None:
                 client._topics.discard(topic)  # every later update would ask and complain about it again
 
-    async def send(self, event: Event) -> asyncio.Future[Any]:
-        """Hand an event of a known topic over; the future has the record's ``partition`` and ``offset``, or an error.
+    def takes(self, event: Event) -> bool:
+        """Whether the event is within `max_message_bytes`."""
+        size = DefaultRecordBatchBuilder.estimate_size_in_bytes(event.key, event.value, list(event.headers))
+        within: bool = size <= self._max_message_bytes
+        return within
 
-        Waits while the events before it fill the buffer; cancelled meanwhile, the event is not sent.
+    def by_partition(self, topic: str, events: Iterable[Event]) -> Mapping[int, Sequence[Event]]:
+        """Events of a known topic, by where Kafka's default partitioner puts their keys."""
+        cluster, found = self._producer.client.cluster, defaultdict[int, list[Event]](list)
+        partitions = sorted(cluster.partitions_for_topic(topic))
+        available = sorted(cluster.available_partitions_for_topic(topic))
+        for event in events:
+            found[self._partition_of(event.key, partitions, available)].append(event)
+        return found
+
+    async def send(
+        self, topic: str, partition: int, events: Sequence[Event]
+    ) -> tuple[Sequence[Event], asyncio.Future[Any]]:
+        """Hand over the first of the events, as many as one batch holds: which these are, and their common answer.
+
+        The answer has the ``partition``, and the ``offset`` of the first, which the others follow; or an error. Waits
+        until the partition's batch before is on its way; cancelled meanwhile, nothing is sent.
         """
-        headers = list(event.headers)
-        answer: asyncio.Future[Any] = await self._producer.send(
-            event.topic, event.value, event.key, headers=headers
-        )
-        return answer
+        batch, taken = self._producer.create_batch(), 0
+        for event in events:
+            if not batch.append(
+                timestamp=None, key=event.key, value=event.value, headers=list(event.headers)
+            ):
+                break
+            taken += 1
+        batch.close()
+        answer: asyncio.Future[Any] = await self._producer.send_batch(batch, topic, partition=partition)
+        return events[:taken], answer
 
     async def abandon(self) -> None:
         """End everything that belongs to the producer, without asking a broker; once is enough, twice is no harm.

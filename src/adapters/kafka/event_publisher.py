@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence, Set
 from contextlib import suppress
 from typing import Any, Final, Self
@@ -36,10 +37,12 @@ _Lane = tuple[str, bytes | None]
 
 @frozen
 class _UnderWay:
-    """An event that was handed to the producer, which keeps sending it until a broker answers."""
+    """An event that was handed to the producer, which keeps sending it until a broker answers for its whole batch."""
 
     event: Event
     answer: asyncio.Future[Any]
+    place: int
+    """In the batch; counted from 0."""
 
 
 class KafkaEventPublisher:
@@ -130,9 +133,16 @@ class KafkaEventPublisher:
                 raise failure from error
             outcomes.update({_lane(event): NotPublished(code=failure.code, outage=True) for event in events})
             return
+        behind = [event for event in events if _lane(event) in self._under_way]
+        free = defaultdict[str, list[Event]](list)
+        for event in events:
+            if _lane(event) not in self._under_way:
+                free[event.topic].append(event)
         try:
             async with asyncio.TaskGroup() as group:
-                self._sending = [group.create_task(self._send(producer, event, outcomes)) for event in events]
+                sending = [self._send_behind(producer, event, outcomes) for event in behind]
+                sending += [self._send(producer, topic, its, outcomes) for topic, its in free.items()]
+                self._sending = [group.create_task(each) for each in sending]
         finally:
             self._sending = []
         for event in events:
@@ -163,42 +173,91 @@ class KafkaEventPublisher:
             raise
         return producer
 
-    async def _send(
+    async def _send_behind(
         self, producer: AbandonableProducer, event: Event, outcomes: dict[_Lane, _Outcome]
     ) -> None:
         lane = _lane(event)
-        if (earlier := self._under_way.get(lane)) is not None:
-            outcome = await self._settled(lane, earlier.answer)
-            if earlier.event == event:
-                outcomes[lane] = outcome
-                return
-        if event.key is None and event.value is None:
-            outcomes[lane] = Unpublishable(code="NO_KEY_AND_NO_VALUE")  # aiokafka does not take it
-            return
+        earlier = self._under_way[lane]
+        await asyncio.wait([earlier.answer])
+        outcome = self._settled(earlier)
+        if earlier.event == event:
+            outcomes[lane] = outcome
+        else:
+            await self._send(producer, event.topic, [event], outcomes)
+
+    async def _send(
+        self,
+        producer: AbandonableProducer,
+        topic: str,
+        events: Sequence[Event],
+        outcomes: dict[_Lane, _Outcome],
+    ) -> None:
+        """Events of one topic, of which none is under way; each partition's for themselves."""
+        sendable: list[Event] = []
+        for event in events:
+            if event.key is None and event.value is None:
+                outcomes[_lane(event)] = Unpublishable(
+                    code="NO_KEY_AND_NO_VALUE"
+                )  # aiokafka does not take it
+            elif not producer.takes(event):
+                outcomes[_lane(event)] = Unpublishable(code=TOO_LARGE)
+            else:
+                sendable.append(event)
         try:
-            if not await producer.knows(event.topic):
-                outcomes[lane] = NotPublished(code=UNKNOWN_TOPIC, outage=False)
-                return
-            answer = await producer.send(event)
+            known = not sendable or await producer.knows(topic)
         except (KafkaError, OSError) as error:
-            outcomes[lane] = failure_of(error)
+            outcomes.update(dict.fromkeys(map(_lane, sendable), failure_of(error)))
             return
-        self._under_way[lane] = _UnderWay(event, answer)
-        outcomes[lane] = await self._settled(lane, answer)
+        if not known:
+            outcomes.update(
+                dict.fromkeys(map(_lane, sendable), NotPublished(code=UNKNOWN_TOPIC, outage=False))
+            )
+            return
+        async with asyncio.TaskGroup() as group:
+            for partition, its in producer.by_partition(topic, sendable).items():
+                group.create_task(self._send_to(producer, topic, partition, its, outcomes))
 
-    async def _settled(self, lane: _Lane, answer: asyncio.Future[Any]) -> _Outcome:
-        """Cancelled, it leaves the event under way."""
-        await asyncio.wait([answer])
-        self._under_way.pop(lane, None)
-        return self._outcome(answer)
+    async def _send_to(
+        self,
+        producer: AbandonableProducer,
+        topic: str,
+        partition: int,
+        events: Sequence[Event],
+        outcomes: dict[_Lane, _Outcome],
+    ) -> None:
+        """Cancelled, it leaves under way what no broker has answered yet."""
+        sent: list[_UnderWay] = []
+        try:
+            try:
+                while left := events[len(sent) :]:
+                    batch, answer = await producer.send(topic, partition, left)
+                    handed_over = [_UnderWay(event, answer, place) for place, event in enumerate(batch)]
+                    self._under_way.update((_lane(entry.event), entry) for entry in handed_over)
+                    sent += handed_over
+            except (KafkaError, OSError) as error:
+                not_sent = events[len(sent) :]
+                outcomes.update(dict.fromkeys(map(_lane, not_sent), failure_of(error)))
+            if sent:
+                await asyncio.wait({entry.answer for entry in sent})
+        finally:
+            outcomes.update(
+                (_lane(entry.event), self._settled(entry)) for entry in sent if entry.answer.done()
+            )
 
-    def _outcome(self, answer: asyncio.Future[Any]) -> _Outcome:
-        if answer.cancelled():
+    def _settled(self, entry: _UnderWay) -> _Outcome:
+        """What became of an event whose answer is there."""
+        self._under_way.pop(_lane(entry.event), None)
+        return self._outcome(entry)
+
+    def _outcome(self, entry: _UnderWay) -> _Outcome:
+        if entry.answer.cancelled():
             return _ENDED
-        if (error := answer.exception()) is None:
-            record = answer.result()
+        if (error := entry.answer.exception()) is None:
+            record = entry.answer.result()
             known = record.offset >= 0  # not of a record that the broker had already
-            return Published(partition=record.partition, offset=record.offset if known else None)
+            return Published(
+                partition=record.partition, offset=record.offset + entry.place if known else None
+            )
         self._spent = True  # the refused numbers are missing from the sequence for ever
         failure = failure_of(error)
         return _TOO_LARGE_TOGETHER if failure == Unpublishable(code=TOO_LARGE) else failure
@@ -213,7 +272,7 @@ class KafkaEventPublisher:
         """What was settled since, and is not asked for again."""
         for lane, entry in list(self._under_way.items()):
             if entry.answer.done() and lane not in keep:
-                self._outcome(entry.answer)
+                self._outcome(entry)
                 del self._under_way[lane]
 
     async def _give_up(self) -> None:
@@ -222,7 +281,7 @@ class KafkaEventPublisher:
             sending.cancel()
         for entry in self._under_way.values():
             if not entry.answer.cancel():
-                self._outcome(entry.answer)
+                self._outcome(entry)
         self._under_way.clear()
         self._spent = False
         if producer is not None:
