@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import attrs
 from attrs import frozen
@@ -45,7 +45,7 @@ class MemoryDatabase:
                     await transaction.insert(table, row)
             await transaction.commit()
 
-        with self._tracked(Transaction(self.locks, _never_switch, lock_timeout=timedelta(0))) as transaction:
+        with Transaction(self.locks, _never_switch, timedelta(0), self._open) as transaction:
             try:
                 write(transaction).send(None)
             except StopIteration:
@@ -65,11 +65,9 @@ class MemoryDatabase:
         """How many transactions have begun and not ended; 0 when nobody is at work, else something leaks."""
         return len(self._open)
 
-    @contextmanager
-    def transaction(self, switch: Switch = let_others_run) -> Generator[Transaction]:
+    def transaction(self, switch: Switch = let_others_run) -> Transaction:
         """A transaction whose begin and end cost no exchange, as of a statement in autocommit mode."""
-        with self._tracked(Transaction(self.locks, switch, self._lock_timeout)) as transaction:
-            yield transaction
+        return Transaction(self.locks, switch, self._lock_timeout, self._open)
 
     @asynccontextmanager
     async def begin(self, switch: Switch = let_others_run) -> AsyncGenerator[Transaction]:
@@ -81,15 +79,6 @@ class MemoryDatabase:
                 yield transaction
             finally:
                 await transaction.roll_back()
-
-    @contextmanager
-    def _tracked(self, transaction: Transaction) -> Generator[Transaction]:
-        self._open.add(transaction)
-        try:
-            yield transaction
-        finally:
-            transaction.end()
-            self._open.remove(transaction)
 
 
 class _State(Enum):
@@ -106,37 +95,37 @@ class _Locked:
 class Transaction:
     """Rows written are seen by nobody else until `commit`; rows locked are nobody else's until the end.
 
-    Reads and writes happen within a `statement`. They see what is committed at that moment, and the transaction's own
-    writes.
+    Entered, it is one of the ``open_`` transactions; left, it is over. Reads and writes happen within a `statement`.
+    They see what is committed at that moment, and the transaction's own writes.
     """
 
-    def __init__(self, locks: Locks, switch: Switch, lock_timeout: timedelta) -> None:
+    def __init__(
+        self, locks: Locks, switch: Switch, lock_timeout: timedelta, open_: set[Transaction]
+    ) -> None:
         self._locks = locks
         self._switch = switch
         self._lock_timeout = lock_timeout
+        self._open = open_
         self._state = _State.OPEN
         self._in_statement = False
         self._done: list[_Locked | Callable[[], None]] = []  # locks taken, and how to undo what was written
         self._savepoints: list[int] = []
         self._written: dict[Table[Any], None] = {}
 
-    @asynccontextmanager
-    async def statement(self, operation: str) -> AsyncGenerator[None]:
+    def __enter__(self) -> Self:
+        self._open.add(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+        self._open.remove(self)
+
+    def statement(self, operation: str) -> Statement:
         """What is done within is sent, carried out and answered; an error undoes all back to the last savepoint.
 
         Raises `RowRolledBack` (25P02) when an earlier statement failed.
         """
-        self._ensure_open()
-        self._in_statement = True
-        try:
-            await self._switch(Step(operation, Phase.SENT))
-            yield
-            await self._switch(Step(operation, Phase.ANSWERED))
-        except BaseException:
-            self._fail()
-            raise
-        finally:
-            self._in_statement = False
+        return Statement(self, operation)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncGenerator[None]:
@@ -156,6 +145,27 @@ class Transaction:
                 pass
         finally:
             self._savepoints.pop()
+
+    async def send(self, operation: str) -> None:
+        """Begin a statement; see `statement`."""
+        self._ensure_open()
+        self._in_statement = True
+        try:
+            await self._switch(Step(operation, Phase.SENT))
+        except BaseException:
+            self._end_statement(failed=True)
+            raise
+
+    async def answer(self, operation: str, *, failed: bool) -> None:
+        """End a statement, which has failed or not; see `statement`."""
+        try:
+            if not failed:
+                await self._switch(Step(operation, Phase.ANSWERED))
+        except BaseException:
+            failed = True
+            raise
+        finally:
+            self._end_statement(failed=failed)
 
     async def commit(self) -> None:
         """Publish everything written, and unlock. Raises `RowRolledBack` (25P02) when a statement failed."""
@@ -294,6 +304,11 @@ class Transaction:
         self._written[table] = None
         self._done.append(table.stage(self, key, row))
 
+    def _end_statement(self, *, failed: bool) -> None:
+        if failed:
+            self._fail()
+        self._in_statement = False
+
     def _fail(self) -> None:
         self._undo_back_to(self._savepoints[-1] if self._savepoints else 0)
         if self._state is _State.OPEN:
@@ -314,6 +329,20 @@ class Transaction:
             raise RuntimeError("a statement of the same transaction is under way")
         if self._state is _State.FAILED:
             raise RowRolledBack("25P02", "a statement of the transaction failed before")
+
+
+@frozen
+class Statement:
+    """See `Transaction.statement`."""
+
+    _transaction: Transaction
+    _operation: str
+
+    def __aenter__(self) -> Awaitable[None]:
+        return self._transaction.send(self._operation)
+
+    def __aexit__(self, kind: type[BaseException] | None, *error: object) -> Awaitable[None]:
+        return self._transaction.answer(self._operation, failed=kind is not None)
 
 
 async def _never_switch(step: Step) -> None:

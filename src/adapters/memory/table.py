@@ -69,6 +69,8 @@ class Table(Generic[Row]):
         self.unique = (key, *unique)
         self.references = references
         self.referred_to = False
+        self.publications = 0
+        """How often committed rows have changed."""
         for reference in references:
             reference.to.referred_to = True
         self._rules = rules
@@ -78,13 +80,16 @@ class Table(Generic[Row]):
 
     def get(self, key: Hashable, reader: object = None) -> Row | None:
         """The row with this primary key."""
-        staged = self._staged.get(reader, {})
-        return staged[key] if key in staged else self._committed.get(key)
+        staged = self._staged.get(reader)
+        return staged[key] if staged and key in staged else self._committed.get(key)
 
     def find(self, unique: Unique[Row], value: Hashable, reader: object = None) -> Row | None:
         """The row with this value of one of the table's unique keys."""
         committed = self._keys_by_value[unique.name].get(value)
-        for key in (committed, *self._staged.get(reader, {})):
+        staged = self._staged.get(reader)
+        if not staged:
+            return None if committed is None else self._committed[committed]
+        for key in (committed, *staged):
             row = self.get(key, reader)
             if row is not None and unique.value(row) == value:
                 return row
@@ -92,9 +97,15 @@ class Table(Generic[Row]):
 
     def rows(self, reader: object = None) -> list[Row]:
         """All rows, in the order in which they were written last."""
-        staged = self._staged.get(reader, {})
+        staged = self._staged.get(reader)
+        if not staged:
+            return list(self._committed.values())
         kept = [row for key, row in self._committed.items() if key not in staged]
         return kept + [row for row in staged.values() if row is not None]
+
+    def by_key(self) -> dict[Hashable, Row]:
+        """The committed rows by primary key, in the order in which they were written last."""
+        return dict(self._committed)
 
     def check(self, row: Row) -> None:
         """Raise `ConstraintViolation` unless the row by itself may stand in the table."""
@@ -121,6 +132,7 @@ class Table(Generic[Row]):
     def publish(self, writer: object) -> None:
         """Show everybody what the writer has staged."""
         staged = self._staged.pop(writer, {})
+        self.publications += bool(staged)
         for key in staged:
             self._index(self._committed.pop(key, None), present=False)
         for key, row in staged.items():
@@ -145,6 +157,8 @@ class Table(Generic[Row]):
 
 def is_encodable(text: str) -> bool:
     """Whether it is free of lone surrogates, which UTF-8 cannot express."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -152,12 +166,19 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def _is_storable_text(value: object) -> bool:
+def _is_storable_text(row: object) -> bool:
     """Whether every text in it can be stored; JSON columns, being mappings, have rules of their own."""
-    if isinstance(value, str):
-        return "\0" not in value and is_encodable(value)
-    names = _attributes(type(value))  # type: ignore[arg-type]  # mypy takes a class of unknown kind for unhashable
-    return all(_is_storable_text(getattr(value, name)) for name in names)
+    values = [row]
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            if "\0" in value or not is_encodable(value):
+                return False
+            continue
+        names = _attributes(type(value))  # type: ignore[arg-type]  # mypy takes a class of unknown kind for unhashable
+        if names:
+            values += [getattr(value, name) for name in names]
+    return True
 
 
 @cache
