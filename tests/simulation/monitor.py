@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from messenger_jobs.adapters.memory.schema import MemberRow, MessengerDatabase, OutboxRow, ProvisionRow
 from messenger_jobs.adapters.memory.table import Table
 from messenger_jobs.application.ports.realtime_outbox import RealtimeNotice
@@ -56,36 +55,32 @@ class Step(Generic[Row]):
     after: Row | None
 
 
-@frozen
 class Change:
     """A commit: what was before, what is after, and who made it (None: people, by other software)."""
 
-    world: World
-    before: Snapshot
-    after: Snapshot
-    by: Process | None
-    now: datetime
-
-    def steps(self, table: Callable[[Snapshot], Mapping[Any, Row]]) -> Iterator[Step[Row]]:
-        """The rows of a table that are not as they were."""
-        before, after = table(self.before), table(self.after)
-        if before is after:
-            return
-        for key, row in after.items():
-            old = before.get(key)
-            if old is not row:
-                yield Step(old, row)
-        for key, row in before.items():
-            if key not in after:
-                yield Step(row, None)
-
-    def new_messages(self) -> list[OutboxRow]:
-        """Messages that this commit has added."""
-        return [
-            step.after
-            for step in self.steps(lambda rows: rows.outbox)
-            if step.before is None and step.after is not None
+    def __init__(self, world: World, before: Snapshot, after: Snapshot, by: Process | None) -> None:
+        self.world = world
+        self.before = before
+        self.after = after
+        self.by = by
+        self.now = world.clock.now()
+        self.provisions = _steps(before.provisions, after.provisions)
+        self.chats = _steps(before.chats, after.chats)
+        self.participants = _steps(before.participants, after.participants)
+        self.recordings = _steps(before.recordings, after.recordings)
+        self.entries = _steps(before.entries, after.entries)
+        self.outbox = _steps(before.outbox, after.outbox)
+        self.new_messages = [
+            step.after for step in self.outbox if step.before is None and step.after is not None
         ]
+
+
+def _steps(before: Mapping[Any, Row], after: Mapping[Any, Row]) -> Sequence[Step[Row]]:
+    """The rows of a table that are not as they were."""
+    if before is after:
+        return ()
+    written = [Step(old, row) for key, row in after.items() if (old := before.get(key)) is not row]
+    return written + [Step(row, None) for key, row in before.items() if key not in after]
 
 
 @frozen
@@ -108,44 +103,40 @@ class Monitor:
     on_commit: Callable[[Change], None] = field(default=lambda change: None)
     violations: list[Violation] = field(factory=list[Violation], init=False)
     commits: int = field(default=0, init=False)
-    _tables: dict[str, Table[Any]] = field(init=False)
-    _rows: dict[str, list[Any]] = field(init=False)
     seen: Snapshot = field(init=False)
+    _tables: dict[str, Table[Any]] = field(init=False)
+    _rows: dict[str, dict[Any, Any]] = field(init=False)
+    _publications: dict[str, int] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._tables = _tables(self.world.database)
-        self._rows = {name: table.rows() for name, table in self._tables.items()}
-        self.seen = Snapshot(**self._by_key(self._tables))
+        self._rows = {name: table.by_key() for name, table in self._tables.items()}
+        self._publications = {name: table.publications for name, table in self._tables.items()}
+        self.seen = Snapshot(**self._rows)
 
     def observe(self, by: Process | None) -> None:
         """Judge what was committed since the last call, which is one commit."""
-        touched = None
-        for name, table in self._tables.items():
-            rows = table.rows()
-            if rows != self._rows[name]:
-                self._rows[name] = rows
-                touched = {name} if touched is None else touched | {name}
-        if touched is not None:
+        known = self._publications
+        touched = [name for name, table in self._tables.items() if table.publications != known[name]]
+        for name in touched:
+            table = self._tables[name]
+            self._rows[name], known[name] = table.by_key(), table.publications
+        if touched:
             self._judge(touched, by)
 
     def violate(self, number: int, claim: str, detail: str) -> None:
         """Take note of something that was seen elsewhere than in a commit."""
         self.violations.append(Violation(number, claim, detail))
 
-    def _judge(self, touched: set[str], by: Process | None) -> None:
-        before = self.seen
-        self.seen = evolve(before, **self._by_key(touched))
+    def _judge(self, touched: Sequence[str], by: Process | None) -> None:
+        before, self.seen = self.seen, Snapshot(**self._rows)
         self.commits += 1
-        change = Change(self.world, before, self.seen, by, self.world.clock.now())
+        change = Change(self.world, before, self.seen, by)
         self.on_commit(change)
         for invariant in self.invariants:
             if not invariant.tables.isdisjoint(touched):
                 for detail in invariant.broken(change):
                     self.violate(invariant.number, invariant.claim, detail)
-
-    def _by_key(self, names: Iterable[str]) -> dict[str, Any]:
-        tables = {name: self._tables[name].key.value for name in names}
-        return {name: {key(row): row for row in self._rows[name]} for name, key in tables.items()}
 
 
 def _tables(database: MessengerDatabase) -> dict[str, Table[Any]]:

@@ -10,7 +10,7 @@ from tests.simulation.monitor import Change, Invariant
 
 
 def order_within_a_key_lost(change: Change) -> Iterator[str]:
-    for row in change.new_messages():
+    for row in change.new_messages:
         for other in change.before.outbox.values():
             about = (other.message.topic, other.message.aggregate_type, _subject(other.message.payload))
             same = about == (row.message.topic, row.message.aggregate_type, _subject(row.message.payload))
@@ -19,7 +19,7 @@ def order_within_a_key_lost(change: Change) -> Iterator[str]:
 
 
 def message_changed(change: Change) -> Iterator[str]:
-    for step in change.steps(lambda rows: rows.outbox):
+    for step in change.outbox:
         before, after = step.before, step.after
         if before is None:
             continue
@@ -34,7 +34,7 @@ def message_changed(change: Change) -> Iterator[str]:
 
 
 def message_contradicts_its_row(change: Change) -> Iterator[str]:
-    for row in change.new_messages():
+    for row in change.new_messages:
         message = row.message
         said = (
             message.headers.get("event-id"),
@@ -49,7 +49,7 @@ def message_contradicts_its_row(change: Change) -> Iterator[str]:
 
 def published_unacknowledged(change: Change) -> Iterator[str]:
     broker = change.world.broker
-    for step in change.steps(lambda rows: rows.outbox):
+    for step in change.outbox:
         before, after = step.before, step.after
         if after is None or before is None or before.published_at is not None or after.published_at is None:
             continue
@@ -63,7 +63,7 @@ def published_unacknowledged(change: Change) -> Iterator[str]:
 
 
 def parked_for_no_reason(change: Change) -> Iterator[str]:
-    for step in change.steps(lambda rows: rows.outbox):
+    for step in change.outbox:
         before, after = step.before, step.after
         if after is None or before is None or change.by is None:
             continue
@@ -73,7 +73,7 @@ def parked_for_no_reason(change: Change) -> Iterator[str]:
 
 
 def attempt_counted_for_an_outage(change: Change) -> Iterator[str]:
-    for step in change.steps(lambda rows: rows.outbox):
+    for step in change.outbox:
         before, after = step.before, step.after
         counted = before is not None and after is not None and after.attempts > before.attempts
         if counted and after is not None and after.message.event_id not in change.world.broker.troubled:

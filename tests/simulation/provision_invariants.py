@@ -10,7 +10,7 @@ from messenger_jobs.adapters.memory.schema import OutboxRow, ProvisionRow
 from messenger_jobs.application.integration_events import rfc3339
 from messenger_jobs.domain.chat import DEAL_CHAT_PROVISIONED, DEAL_KIND
 
-from tests.simulation.monitor import Change, Invariant, Snapshot, Step
+from tests.simulation.monitor import Change, Invariant, Snapshot
 from tests.simulation.names import named
 from tests.simulation.world import BACKOFF, MAX_ATTEMPTS
 
@@ -19,19 +19,16 @@ REQUEUES: Final = "requeue-provisions"
 """The application that may set attempts to zero."""
 
 
-def _provisions(change: Change) -> Iterator[Step[ProvisionRow]]:
-    return change.steps(lambda rows: rows.provisions)
-
-
 def _exhausted(row: ProvisionRow | None) -> bool:
     return row is not None and row.status == "Failed" and row.attempts >= MAX_ATTEMPTS
 
 
 def _told(rows: Snapshot, row: ProvisionRow, status: str) -> list[OutboxRow]:
+    deal_id = str(row.deal_id)
     return [
         each
         for each in rows.outbox.values()
-        if each.message.aggregate_id == str(row.deal_id) and each.message.payload["status"] == status
+        if each.message.aggregate_id == deal_id and each.message.payload["status"] == status
     ]
 
 
@@ -49,13 +46,13 @@ def chat_is_not_told_of_once(change: Change) -> Iterator[str]:
             yield f"{named(chat_id)} twice"
     if change.by is None:
         return
-    for step in change.steps(lambda rows: rows.chats):
+    for step in change.chats:
         if step.before is None and step.after is not None and step.after.id not in told:
             yield f"{named(step.after.id)} never"
 
 
 def ready_without_its_chat(change: Change) -> Iterator[str]:
-    for step in _provisions(change):
+    for step in change.provisions:
         row = step.after
         if row is None or row.status != "Ready":
             continue
@@ -70,13 +67,11 @@ def ready_without_its_chat(change: Change) -> Iterator[str]:
 
 
 def change_without_its_message(change: Change) -> Iterator[str]:
-    for step in _provisions(change):
+    for step in change.provisions:
         row, before = step.after, step.before
         if row is None or change.by is None:
             continue
-        new = [
-            each.message for each in change.new_messages() if each.message.aggregate_id == str(row.deal_id)
-        ]
+        new = [each.message for each in change.new_messages if each.message.aggregate_id == str(row.deal_id)]
         became_ready = row.status == "Ready" and (before is None or before.status != "Ready")
         became_poison = _exhausted(row) and not _exhausted(before)
         wanted = ["Ready"] if became_ready else ["Failed"] if became_poison else []
@@ -90,8 +85,8 @@ def change_without_its_message(change: Change) -> Iterator[str]:
 
 
 def message_without_its_change(change: Change) -> Iterator[str]:
-    changed = {str(step.after.deal_id) for step in _provisions(change) if step.after is not None}
-    for row in change.new_messages():
+    changed = {str(step.after.deal_id) for step in change.provisions if step.after is not None}
+    for row in change.new_messages:
         message = row.message
         if message.aggregate_type == "DealChatProvision" and message.aggregate_id not in changed:
             yield f"message {row.id} about a deal whose provision did not change"
@@ -109,13 +104,13 @@ def ready_or_poison_told_wrongly(change: Change) -> Iterator[str]:
 
 
 def left_ready(change: Change) -> Iterator[str]:
-    for step in _provisions(change):
+    for step in change.provisions:
         if step.before is not None and step.before.status == "Ready":
             yield named(step.before.id)
 
 
 def version_stood_still(change: Change) -> Iterator[str]:
-    for step in _provisions(change):
+    for step in change.provisions:
         if (
             step.before is not None
             and step.after is not None
@@ -125,7 +120,7 @@ def version_stood_still(change: Change) -> Iterator[str]:
 
 
 def attempt_counted_for_no_reason(change: Change) -> Iterator[str]:
-    for step in _provisions(change):
+    for step in change.provisions:
         row, before, by = step.after, step.before, change.by
         if row is None or by is None:
             continue
@@ -140,7 +135,7 @@ def attempt_counted_for_no_reason(change: Change) -> Iterator[str]:
 
 
 def attempt_counted_twice_in_a_cycle(change: Change) -> Iterator[str]:
-    for step in _provisions(change):
+    for step in change.provisions:
         row, by = step.after, change.by
         if row is None or by is None or not by.name.startswith("chat-job"):
             continue
@@ -165,7 +160,7 @@ def more_attempts_than_allowed(change: Change) -> Iterator[str]:
 
 
 def schedule_off_the_backoff(change: Change) -> Iterator[str]:
-    for step in _provisions(change):
+    for step in change.provisions:
         row = step.after
         if row is None or change.by is None or change.by.name.startswith(REQUEUES) or row.attempts == 0:
             continue
@@ -182,7 +177,7 @@ def last_error_says_too_much(change: Change) -> Iterator[str]:
 
 
 def participant_disturbed(change: Change) -> Iterator[str]:
-    for step in change.steps(lambda rows: rows.participants):
+    for step in change.participants:
         before = step.before
         if change.by is None or before is None:
             continue

@@ -28,14 +28,6 @@ JOB: Final = "recording-job"
 REQUEUES: Final = "requeue-finalizations"
 
 
-def _entries(change: Change) -> Iterator[Step[RecordingFinalize]]:
-    return change.steps(lambda rows: rows.entries)
-
-
-def _recordings(change: Change) -> Iterator[Step[CallRecording]]:
-    return change.steps(lambda rows: rows.recordings)
-
-
 def _became(step: Step[CallRecording], status: RecordingStatus) -> bool:
     before = step.before
     return (
@@ -58,11 +50,11 @@ def available_without_its_message(change: Change) -> Iterator[str]:
     def told(recording: CallRecording) -> bool:
         return call_recording_available_key(recording.id) in keys
 
-    for step in _recordings(change):
+    for step in change.recordings:
         became = change.by is not None and _became(step, RecordingStatus.AVAILABLE)
         if became and step.after is not None and not told(step.after):
             yield f"{named(step.after.id)} is available, and nobody knows"
-    for each in _entries(change):
+    for each in change.entries:
         entry = each.after
         recording = None if entry is None else change.after.recordings.get(entry.recording_id)
         if entry is None or entry.status is not FinalizeStatus.DONE:
@@ -75,19 +67,13 @@ def available_without_its_message(change: Change) -> Iterator[str]:
 
 def message_without_its_recording(change: Change) -> Iterator[str]:
     told: list[object] = []
+    recordings = {str(recording.id): recording for recording in change.after.recordings.values()}
     for row in change.after.outbox.values():
         message = row.message
         if message.aggregate_type != "CallRecording":
             continue
         told.append(message.payload["recordingId"])
-        recording = next(
-            (
-                each
-                for each in change.after.recordings.values()
-                if str(each.id) == message.payload["recordingId"]
-            ),
-            None,
-        )
+        recording = recordings.get(str(message.payload["recordingId"]))
         if recording is None or recording.media is None or recording.status is not RecordingStatus.AVAILABLE:
             yield f"message {row.id} about a recording that is not available"
         elif message.payload["fileId"] != str(recording.media.file_id):
@@ -108,7 +94,7 @@ def clients_told_wrongly(change: Change) -> Iterator[str]:
         )
         if status is not wanted:
             yield f"clients are told {kind} of {named(id_)}, which is {status}"
-    for step in _recordings(change):
+    for step in change.recordings:
         if change.by is None or step.after is None:
             continue
         kind = (
@@ -122,16 +108,16 @@ def clients_told_wrongly(change: Change) -> Iterator[str]:
 
 
 def left_a_final_state(change: Change) -> Iterator[str]:
-    for entry in _entries(change):
+    for entry in change.entries:
         if entry.before is not None and entry.before.status is FinalizeStatus.DONE:
             yield named(entry.before.id)
-    for recording in _recordings(change):
+    for recording in change.recordings:
         if recording.before is not None and recording.before.terminal:
             yield named(recording.before.id)
 
 
 def version_stood_still(change: Change) -> Iterator[str]:
-    for table in (_entries(change), _recordings(change)):
+    for table in (change.entries, change.recordings):
         for step in table:
             before, after = step.before, step.after
             if before is not None and after is not None and after.version != before.version + 1:
@@ -139,7 +125,7 @@ def version_stood_still(change: Change) -> Iterator[str]:
 
 
 def declared_lost_unasked(change: Change) -> Iterator[str]:
-    for step in _recordings(change):
+    for step in change.recordings:
         if change.by is not None and _became(step, RecordingStatus.FAILED) and step.after is not None:
             told = _told(change, step.after)
             if not any(isinstance(evidence, Missing | Empty) for evidence in told):
@@ -147,7 +133,7 @@ def declared_lost_unasked(change: Change) -> Iterator[str]:
 
 
 def adopted_something_else(change: Change) -> Iterator[str]:
-    for step in _recordings(change):
+    for step in change.recordings:
         recording = step.after
         if change.by is None or not change.by.name.startswith(JOB) or recording is None:
             continue
@@ -159,7 +145,7 @@ def adopted_something_else(change: Change) -> Iterator[str]:
 
 
 def attempt_counted_for_no_reason(change: Change) -> Iterator[str]:
-    for step in _entries(change):
+    for step in change.entries:
         before, after, by = step.before, step.after, change.by
         if before is None or after is None or by is None:
             continue
@@ -176,7 +162,7 @@ def attempt_counted_for_no_reason(change: Change) -> Iterator[str]:
 
 
 def attempt_counted_twice_in_a_cycle(change: Change) -> Iterator[str]:
-    for step in _entries(change):
+    for step in change.entries:
         before, after, by = step.before, step.after, change.by
         if before is None or after is None or by is None or not by.name.startswith(JOB):
             continue
@@ -206,7 +192,7 @@ def _unfounded_settling(change: Change, entry: RecordingFinalize, *, given_back:
 
 
 def quarantined_for_no_reason(change: Change) -> Iterator[str]:
-    for step in _entries(change):
+    for step in change.entries:
         after = step.after
         if after is None or change.by is None or after.status is not FinalizeStatus.QUARANTINED:
             continue
@@ -223,7 +209,7 @@ def more_attempts_than_allowed(change: Change) -> Iterator[str]:
 
 
 def schedule_off_the_backoff(change: Change) -> Iterator[str]:
-    for step in _entries(change):
+    for step in change.entries:
         before, after = step.before, step.after
         if before is None or after is None or after.schedule.attempts != before.schedule.attempts + 1:
             continue

@@ -67,7 +67,7 @@ class Simulation:
     def proceed(self, gate: Gate, fault: Fault | None = None) -> None:
         """Let an exchange happen, with its fault if any."""
         if fault is None:
-            self.story.proceed(self.world.clock, gate.process.name, gate.describe())
+            self.story.proceed(self.world.clock, gate)
         else:
             self.world.faults[fault.value] += 1
             self.story.tell(
@@ -204,14 +204,14 @@ class Simulation:
     def _committed(self, change: Change) -> None:
         if not self.story.told:
             return
-        for step in change.steps(lambda rows: rows.provisions):
+        for step in change.provisions:
             self._tell_row(step.after and step.after.id, _provision(step.before), _provision(step.after))
-        for entry in change.steps(lambda rows: rows.entries):
+        for entry in change.entries:
             self._tell_row(entry.after and entry.after.id, _entry(entry.before), _entry(entry.after))
-        for recording in change.steps(lambda rows: rows.recordings):
+        for recording in change.recordings:
             before, after = recording.before, recording.after
             self._tell_row(after and after.id, before and before.status.value, after and after.status.value)
-        for row in change.new_messages():
+        for row in change.new_messages:
             self.story.tell(self.world.clock, f"  committed: message {row.id} {row.message.event_type}")
 
     def _tell_row(self, id_: object, before: object, after: object) -> None:

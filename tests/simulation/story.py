@@ -7,6 +7,8 @@ from datetime import timedelta
 from attrs import define, field
 from messenger_jobs.adapters.memory.clock import ManualClock
 
+from tests.simulation.process import Gate
+
 
 @define(eq=False)
 class Story:
@@ -23,10 +25,11 @@ class Story:
             self._speaker = ""
             self.lines.append(f"{_time(clock)}  {text}")
 
-    def proceed(self, clock: ManualClock, who: str, what: str) -> None:
+    def proceed(self, clock: ManualClock, gate: Gate) -> None:
         """An exchange went as it should."""
         if not self.told:
             return
+        who, what = gate.process.name, gate.describe()
         if who == self._speaker:
             self.lines[-1] += f", {what}"
         else:
