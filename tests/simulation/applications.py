@@ -146,6 +146,8 @@ def recording_job(pace: Pace = Pace()) -> Application:
 def relay(*, batch_size: int = 500) -> Application:
     """The outbox relay, draining the outbox once at each run."""
 
+    options = OutboxRelayOptions(batch_size=batch_size)
+
     def application(process: Process) -> Run:
         world = process.world
         draining = OutboxRelay(
@@ -154,7 +156,7 @@ def relay(*, batch_size: int = 500) -> Application:
             locks=_locks(process),
             clock=process.clock,
             telemetry=MemoryRelayTelemetry(),
-            options=OutboxRelayOptions(batch_size=batch_size),
+            options=options,
             new_id=process.new_id,
             spread=_spread,
         )

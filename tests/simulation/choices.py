@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 from random import Random
 from typing import Final, Protocol
 
@@ -83,7 +82,11 @@ class Recorded:
 
 def index_at(weights: Sequence[int], point: int) -> int:
     """The alternative at a point in [0, sum of the weights)."""
-    return next(index for index, end in enumerate(accumulate(weights)) if point < end)
+    for index, weight in enumerate(weights):
+        point -= weight
+        if point < 0:
+            return index
+    raise ValueError("the point is beyond the weights")
 
 
 def encoded(picks: Picks) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -40,6 +40,7 @@ MEMBERS: Final = (a_member(id_of(USER, 1), "Buyer"), a_member(id_of(USER, 2), "S
 GUEST: Final = id_of(USER, 9)
 
 
+@cache  # rows are values: histories can share them
 def _provision(number: int, **changes: Any) -> DealChatProvision:
     due_at = NOW - timedelta(seconds=number)
     stuck = a_provision(
@@ -48,6 +49,7 @@ def _provision(number: int, **changes: Any) -> DealChatProvision:
     return evolve(stuck, **changes)
 
 
+@cache
 def _chat(number: int, **changes: Any) -> Chat:
     return evolve(a_chat(id=id_of(CHAT, number), deal_id=id_of(DEAL, number)), **changes)
 

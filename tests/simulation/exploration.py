@@ -47,13 +47,19 @@ def play(task: tuple[str, int, int]) -> Tally:
     """The histories with the numbers of one chunk; ends early at one that goes wrong."""
     seed, first, end = task
     scenarios, tally = sorted(SCENARIOS), Tally()
-    gc.disable()  # collected once a chunk instead
     for number in range(first, end):
         tally.add(wander(scenarios[number % len(scenarios)], Seeded(f"{seed}/{number}"), told=False))
         if tally.broken:
             break
-    gc.collect()
+        gc.collect(0)
     return tally
+
+
+def leave_collecting_to_histories() -> None:
+    """Each ends with it, while its memory is at hand: what is young then is its own, what was imported is frozen."""
+    gc.disable()
+    gc.collect()
+    gc.freeze()
 
 
 def chunks(seed: str, histories: int) -> Iterator[tuple[str, int, int]]:
@@ -65,7 +71,7 @@ def chunks(seed: str, histories: int) -> Iterator[tuple[str, int, int]]:
 def explore(seed: str, histories: int, *, processes: int, on_progress: Callable[[int], None]) -> Tally:
     """Play the histories of a seed until all are played or one goes wrong."""
     tally = Tally()
-    with get_context("spawn").Pool(processes) as pool:
+    with get_context("spawn").Pool(processes, leave_collecting_to_histories) as pool:
         for part in pool.imap_unordered(play, chunks(seed, histories)):
             tally.merge(part)
             on_progress(tally.histories.total())

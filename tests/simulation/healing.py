@@ -29,7 +29,7 @@ def heal(simulation: Simulation) -> None:
         if "session" in person.name:
             simulation.act(person)
     for process in simulation.processes:
-        if process.name.startswith("deal-created") and process.facts.number:
+        if process.name.startswith("deal-created") and process.runs:
             simulation.start(process)  # until its offset is committed, a message is delivered again
     runners, relay_ = _runners(simulation), Process("relay healer", 93, world, relay())
     simulation.processes += [*runners, relay_]
@@ -85,9 +85,7 @@ def _expect_everything_published(simulation: Simulation) -> None:
 def _expect_everything_finished(simulation: Simulation) -> None:
     monitor = simulation.world.monitor
     claim = "healed, everything comes to its end"
-    delivered = any(
-        each.name.startswith("deal-created") and each.facts.number for each in simulation.processes
-    )
+    delivered = any(each.name.startswith("deal-created") and each.runs for each in simulation.processes)
     if delivered and not monitor.seen.provisions:
         monitor.violate(6, claim, "nobody knows of a deal whose message was delivered")
     for row in monitor.seen.provisions.values():

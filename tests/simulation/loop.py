@@ -20,10 +20,12 @@ Arguments = TypeVarTuple("Arguments")
 class NumberedTask(asyncio.Task[Result]):
     """A task whose hash is its number: asyncio keeps tasks in sets, whose order must not depend on addresses."""
 
-    number = 0
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Result], **options: Any) -> None:
+        self._number = number  # first of all, for asyncio takes the hash when the task is made
+        super().__init__(coro, **options)
 
     def __hash__(self) -> int:
-        return self.number
+        return self._number
 
 
 class SimulationLoop(asyncio.AbstractEventLoop):
@@ -99,9 +101,11 @@ class SimulationLoop(asyncio.AbstractEventLoop):
         self, coro: Coroutine[Any, Any, Result], **options: Any
     ) -> asyncio.Task[Result]:
         """See asyncio."""
-        task = NumberedTask(coro, loop=self, **options)
-        task.number = next(self._numbers)
-        return task
+        return NumberedTask(next(self._numbers), coro, loop=self, **options)
+
+    def current_task(self) -> asyncio.Task[Any] | None:
+        """Which task runs; asyncio by itself would first ask the operating system in which process it is."""
+        return asyncio.current_task(self)
 
     def get_debug(self) -> bool:
         """See asyncio."""

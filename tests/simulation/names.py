@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 from uuid import UUID
 
@@ -32,6 +33,7 @@ _KINDS: Final = {
 }
 
 
+@cache
 def id_of(kind: int, number: int) -> UUID:
     """The id of the numbered row of a kind."""
     return some_id(kind + number)

@@ -74,7 +74,6 @@ class ShiftedClock:
 class Facts:
     """What one run of a process has done and was told; invariants are held against it."""
 
-    number: int = 0
     interrupted: bool = False
     """It was cancelled or asked to stop: it must not start anything new."""
     started: set[UUID] = field(factory=set[UUID])
@@ -104,14 +103,16 @@ class Process:
     new_id: SequentialIds = field(init=False)
     stop: StopSignal = field(init=False)
     telemetry: MemoryTelemetry = field(init=False)
-    facts: Facts = field(factory=Facts, init=False)
+    facts: Facts = field(init=False)
+    runs: int = field(default=0, init=False)
+    """How many have begun."""
     task: asyncio.Task[object] | None = field(default=None, init=False)
     killed: bool = field(default=False, init=False)
     own_data_only: bool = field(default=False, init=False)
     """Whether what is being written comes from us alone."""
     _run: Run | None = field(default=None, init=False)
-    _before: dict[object, str] = field(factory=dict[object, str], init=False)
-    """The last exchange of each task."""
+    _undoing: set[object] = field(factory=set[object], init=False)
+    """Tasks whose last exchange was a return to a savepoint."""
     _losing: set[object] = field(factory=set[object], init=False)
     _answers: dict[object, Evidence] = field(factory=dict[object, Evidence], init=False)
     _troubles: dict[object, Fault] = field(factory=dict[object, Fault], init=False)
@@ -119,8 +120,6 @@ class Process:
     def __attrs_post_init__(self) -> None:
         self.clock = ShiftedClock(self.world.clock)
         self.new_id = SequentialIds(self.number)
-        self.stop = StopSignal()
-        self.telemetry = MemoryTelemetry()
 
     @property
     def busy(self) -> bool:
@@ -134,7 +133,8 @@ class Process:
             self.stop = StopSignal()
             self.telemetry = MemoryTelemetry()
             self._run = self.application(self)
-        self.facts = Facts(number=self.facts.number + 1)
+        self.facts = Facts()
+        self.runs += 1
         self.task = self.world.loop.create_task(self._run())
 
     def set_back(self, by: timedelta) -> None:
@@ -168,11 +168,11 @@ class Process:
 
     def evidence_instead(self) -> Evidence | None:
         """What storage is to say in the current task instead of the truth, once."""
-        return self._answers.pop(asyncio.current_task(), None)
+        return self._answers.pop(self.world.loop.current_task(), None)
 
     def trouble_with_a_message(self) -> Fault | None:
         """What the broker is to say of the first message of the current task, once."""
-        return self._troubles.pop(asyncio.current_task(), None)
+        return self._troubles.pop(self.world.loop.current_task(), None)
 
     def expect_to_hold_the_lock(self, what: str) -> None:
         """Only who holds the run lock, by the last answer about it, may do that."""
@@ -188,19 +188,17 @@ class Process:
         if step.phase is Phase.ANSWERED:
             if step.operation in COMMITTING:
                 world.observe(self)
-            task = asyncio.current_task()
-            if task in self._losing:
+            if self._losing and (task := world.loop.current_task()) in self._losing:
                 self._losing.discard(task)
                 raise error_of(Fault.UNAVAILABLE)
             if not world.slow_answers:
                 return
         if world.healed:
             return
-        task = asyncio.current_task()
-        # What is written after the data were refused is our own word about that.
-        own_data_only = self.own_data_only or self._before.get(task) == "roll back to savepoint"
-        self._before[task] = step.operation
+        own_data_only = self._has_undone() or self.own_data_only
         faults = faults_at(port, step, own_data_only=own_data_only)
+        if step.operation == "roll back to savepoint":
+            self._undoing.add(world.loop.current_task())
         gate = Gate(self, port, step, world.loop.create_future(), faults)
         world.gates.append(gate)
         world.on_gate(gate)
@@ -213,13 +211,22 @@ class Process:
         if fault is not None:
             self._suffer(fault)
 
+    def _has_undone(self) -> bool:
+        """Whether the task was at a return to a savepoint before: what it writes then is our own word about that."""
+        if not self._undoing:
+            return False
+        task = self.world.loop.current_task()
+        undone = task in self._undoing
+        self._undoing.discard(task)
+        return undone
+
     def _suffer(self, fault: Fault) -> None:
         if fault is Fault.ANSWER_LOST:
-            self._losing.add(asyncio.current_task())
+            self._losing.add(self.world.loop.current_task())
         elif fault in EVIDENCE:
-            self._answers[asyncio.current_task()] = EVIDENCE[fault]
+            self._answers[self.world.loop.current_task()] = EVIDENCE[fault]
         elif fault in MESSAGE_TROUBLE:
-            self._troubles[asyncio.current_task()] = fault
+            self._troubles[self.world.loop.current_task()] = fault
         else:
             if fault is Fault.REJECTED:
                 self.facts.rejections += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from typing import Any, Final
 
 from attrs import evolve
@@ -11,7 +12,7 @@ from messenger_jobs.adapters.memory.schema import OutboxRow
 from messenger_jobs.application.integration_events import call_recording_available
 from messenger_jobs.domain.call_recording import CallRecording, RecordingAvailable, RecordingStatus
 from messenger_jobs.domain.evidence import Empty, Evidence, Missing, Unsupported
-from messenger_jobs.domain.recording_finalize import FinalizeStatus
+from messenger_jobs.domain.recording_finalize import FinalizeStatus, RecordingFinalize
 
 from tests.simulation.applications import (
     Pace,
@@ -31,6 +32,7 @@ from tests.support.builders import NOW
 from tests.support.recordings import MEDIA, a_recording, an_entry, found
 
 
+@cache  # rows are values: histories can share them
 def _recording(number: int, **changes: Any) -> CallRecording:
     recording = a_recording(
         id=id_of(RECORDING, number),
@@ -58,16 +60,21 @@ def _put(
 
 
 def _put_entry(world: World, number: int, **changes: Any) -> None:
-    entry = an_entry(
+    world.database.put(world.database.finalizations, _entry(number, **changes))
+
+
+@cache
+def _entry(number: int, **changes: Any) -> RecordingFinalize:
+    return an_entry(
         id=id_of(ENTRY, number),
         recording_id=id_of(RECORDING, number),
         session_id=id_of(SESSION, number),
         next_attempt_at=NOW - timedelta(seconds=number),
         **changes,
     )
-    world.database.put(world.database.finalizations, entry)
 
 
+@cache
 def _file(number: int) -> Evidence:
     return found(file_id=id_of(FILE, number))
 

@@ -169,9 +169,9 @@ class _Walk:
     def _some_gate(self) -> Gate:
         """Whoever is at it goes on with it rather than not."""
         gates = self.simulation.world.gates
+        if len(gates) == 1:
+            return gates[0]
         ordered = sorted(gates, key=lambda gate: gate.process is not self.speaker)
-        if len(ordered) == 1:
-            return ordered[0]
         gate = ordered[self.choices.pick([self.loyalty] + [1] * (len(ordered) - 1))]
         self.speaker = gate.process
         return gate
