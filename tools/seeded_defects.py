@@ -162,7 +162,7 @@ DEFECTS: Final = (
         (
             Change(
                 f"{APPLICATION}/run_cycle.py",
-                "            if _asked_to_end():\n                raise\n",
+                "            if asked_to_end():\n                raise\n",
                 "",
             ),
         ),
