@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -30,7 +31,7 @@ from .cycle_report import AttemptReport, Cycle
 from .finalization_report import report, skipped
 from .ports.clock import Clock
 from .ports.entropy import Spread
-from .ports.errors import DataRejected, Misconfigured, RowRolledBack
+from .ports.errors import DataRejected, Misconfigured, PortError, RowRolledBack
 from .ports.finalization import FinalizationStore
 from .ports.recording_storage import RecordingStorage
 from .ports.telemetry import Telemetry
@@ -80,8 +81,9 @@ class RecordingFinalizeRetry:
     async def attempt(self, candidate: FinalizeSnapshot, cycle: Cycle) -> AttemptReport:
         """Take one row's turn; all of it is committed when this returns.
 
-        When it raises or is cancelled before the look, nothing happened; afterwards the claim stands, its attempt
-        counted, and the schedule lets the row come back.
+        When it raises or is cancelled before the look, nothing happened. A failure of the database afterwards gives the
+        claim back, as far as the database lets it; a cancellation leaves it, its attempt counted, and the schedule lets
+        the row come back.
         """
         verdict = self._open(candidate, cycle)
         if isinstance(verdict, Claim):
@@ -112,6 +114,32 @@ class RecordingFinalizeRetry:
         if guard.closed or not await self.store.write(self.announcer.change(claim, cycle.run_id)):
             return skipped(candidate)
         claimed = evolve(candidate, entry=claim.entry)
+        try:
+            return await self._look_and_settle(candidate, claimed, guard, cycle)
+        except PortError as error:
+            await self._give_back(candidate, claimed, error, cycle)
+            raise
+
+    async def _give_back(
+        self, candidate: FinalizeSnapshot, claimed: FinalizeSnapshot, error: PortError, cycle: Cycle
+    ) -> None:
+        """Uncount an attempt that the database did not let settle.
+
+        On a full disk, say, a claim finds room where its event does not, and every row would end in quarantine. Writes
+        nothing when the settling was stored and only its answer lost; if this cannot be stored, the claim stands.
+        """
+        released = release(
+            claimed.entry,
+            AttemptError("Postgres", error.code),
+            given_back_to=candidate.entry.schedule.next_attempt_at,
+            now=self._now(cycle),
+        )
+        with suppress(PortError):
+            await self.store.write(self.announcer.change(released, cycle.run_id))
+
+    async def _look_and_settle(
+        self, candidate: FinalizeSnapshot, claimed: FinalizeSnapshot, guard: StorageGuard, cycle: Cycle
+    ) -> AttemptReport:
         evidence, outage = await self._look(candidate, guard, cycle)
         if (fault := guard.take_fault()) is not None:
             self.telemetry.configuration_fault(

@@ -9,11 +9,12 @@ from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 from attrs import field, frozen
-from messenger_jobs.adapters.memory.finalization import MemoryFinalizationStore
+from messenger_jobs.adapters.memory.finalization import MemoryFinalizationStore, MemoryFinalizationUnit
 from messenger_jobs.adapters.memory.recording_storage import MemoryRecordingStorage
 from messenger_jobs.adapters.memory.run_locks import MemoryRunLease, MemoryRunLocks
 from messenger_jobs.application.cursor import Cursor
 from messenger_jobs.application.cycle_report import AttemptReport, Cycle
+from messenger_jobs.application.ports.errors import RowRolledBack
 from messenger_jobs.application.ports.finalization import FinalizationChange
 from messenger_jobs.application.run_cycle import PeriodicJob
 from messenger_jobs.domain.evidence import Evidence
@@ -128,7 +129,20 @@ class ObservedFinalizationStore(MemoryFinalizationStore):
         """See `FinalizationStore`."""
         self._process.own_data_only = change.message is None and change.recording is None
         writing = super().write(change)
-        return await writing
+        written = await writing
+        if not written:
+            self._process.facts.unsettled = True
+        return written
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[MemoryFinalizationUnit]:
+        """See `FinalizationStore`."""
+        try:
+            async with MemoryFinalizationStore.begin(self) as work:
+                yield work
+        except RowRolledBack:
+            self._process.facts.unsettled = True
+            raise
 
 
 @frozen

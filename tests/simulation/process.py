@@ -13,7 +13,7 @@ from messenger_jobs.adapters.memory.clock import ManualClock
 from messenger_jobs.adapters.memory.ids import SequentialIds
 from messenger_jobs.adapters.memory.switch import Phase, Step
 from messenger_jobs.adapters.memory.telemetry import MemoryTelemetry
-from messenger_jobs.application.ports.errors import PortError
+from messenger_jobs.application.ports.errors import DataRejected, PortError
 from messenger_jobs.application.stop_signal import StopSignal
 from messenger_jobs.domain.evidence import Evidence
 
@@ -87,6 +87,8 @@ class Facts:
     told: dict[str, list[Evidence]] = field(factory=dict[str, list[Evidence]])
     """What storage has said of each object."""
     rejections: int = 0
+    unsettled: bool = False
+    """The database failed it, or somebody else was faster: a claim may be given back, whatever storage has said."""
     lock_sure_until: float | None = None
     """By the last answer, the run lock is held at least until then; None while it is not known to be held."""
 
@@ -182,6 +184,14 @@ class Process:
 
     async def pass_through(self, port: Port, step: Step) -> None:
         """Wait for the simulator, and suffer what it has decided."""
+        try:
+            await self._exchange(port, step)
+        except PortError as error:
+            if port is Port.DATABASE and not isinstance(error, DataRejected):
+                self.facts.unsettled = True
+            raise
+
+    async def _exchange(self, port: Port, step: Step) -> None:
         if self.killed:
             raise ProcessKilled
         world = self.world

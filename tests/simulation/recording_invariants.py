@@ -183,7 +183,9 @@ def _unfounded_claim(change: Change, entry: RecordingFinalize) -> Iterator[str]:
 
 def _unfounded_settling(change: Change, entry: RecordingFinalize, *, given_back: bool) -> Iterator[str]:
     told = _told(change, change.after.recordings.get(entry.recording_id))
-    if given_back and not any(isinstance(each, Unreachable | StorageMisconfigured) for each in told):
+    unsettled = change.by is not None and change.by.facts.unsettled
+    silent = any(isinstance(each, Unreachable | StorageMisconfigured) for each in told)
+    if given_back and not (silent or unsettled):
         yield f"{named(entry.id)} was given back, of which storage said {told}"
     kept = entry.status is FinalizeStatus.PENDING and not given_back
     rejected = change.by is not None and change.by.facts.rejections

@@ -11,7 +11,12 @@ from messenger_jobs.adapters.memory.recording_storage import LOOK
 from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import AttemptReport, CycleEnd, Outcome
 from messenger_jobs.application.finalize_uploaded_recording import UploadResult
-from messenger_jobs.application.ports.errors import DatabaseUnavailable, DataRejected, RowRolledBack
+from messenger_jobs.application.ports.errors import (
+    DatabaseUnavailable,
+    DataRejected,
+    Misconfigured,
+    RowRolledBack,
+)
 from messenger_jobs.application.storage_guard import CONNECTION_FAILURE_THRESHOLD
 from messenger_jobs.domain.call_recording import RecordingStatus
 from messenger_jobs.domain.evidence import (
@@ -41,6 +46,7 @@ from tests.unit.application.uploads import RUN_ID, Uploads
 
 GONE = DatabaseUnavailable("CONNECTION_LOST", "the connection to the database failed")
 DEADLOCK = RowRolledBack("40P01", "deadlock detected")
+FORBIDDEN = Misconfigured("42501", "the database account lacks a permission")
 REFUSED = Unreachable(code="CONNECTION_REFUSED", connection_failed=True)
 SLOW = Unreachable(code="TIMED_OUT", connection_failed=False)
 NO_BUCKET = StorageMisconfigured(code="NO_SUCH_BUCKET")
@@ -337,7 +343,7 @@ class TestOutageOfStorage:
         assert report.counts == {Outcome.RELEASED: 1, Outcome.SKIPPED: 4}
         assert [error.code for error in uploads.telemetry.configuration_faults] == ["NO_SUCH_BUCKET"]
 
-    async def test_database_that_fails_while_others_are_read_is_the_one_rows_matter(
+    async def test_database_that_fails_while_others_are_read_costs_nobody_an_attempt(
         self, uploads: Uploads
     ) -> None:
         many(uploads, 10)
@@ -347,7 +353,7 @@ class TestOutageOfStorage:
         report = await uploads.run(uploads.job, concurrency=2)
         assert report.counts.keys() == {Outcome.ROLLED_BACK, Outcome.RELEASED, Outcome.SKIPPED}
         assert report.counts[Outcome.ROLLED_BACK] == 1
-        assert sum(row.schedule.attempts for row in uploads.entries) == 1
+        assert sum(row.schedule.attempts for row in uploads.entries) == 0
 
     @pytest.mark.parametrize("step", range(1, 80))
     async def test_cancelled_while_it_is_found_out_nothing_is_left_waiting(
@@ -444,7 +450,7 @@ class TestSomebodyElseWasFaster:
             uploads.switch.at("write", Phase.SENT, uploads.putting(a_recording(version=version)))
         with pytest.raises(RowRolledBack):
             await uploads.attempt()
-        assert (uploads.entry.status, uploads.entry.schedule.attempts) == (FinalizeStatus.PENDING, 1)
+        assert (uploads.entry.status, uploads.entry.schedule.attempts) == (FinalizeStatus.PENDING, 0)
 
     async def test_recording_in_a_callbacks_hands_is_waited_for_before_settling(
         self, uploads: Uploads
@@ -513,14 +519,29 @@ class TestInfrastructure:
         assert uploads.entry == an_entry()
         assert uploads.storage.looks == []
 
-    @pytest.mark.parametrize("failure", [GONE, DEADLOCK])
-    async def test_settling_that_fails_is_made_up_for_when_the_lease_is_over(
+    @pytest.mark.parametrize("failure", [GONE, DEADLOCK, FORBIDDEN])
+    async def test_settling_that_fails_gives_the_claim_back_however_often(
         self, uploads: Uploads, failure: Exception
     ) -> None:
         a_lost_callback(uploads)
+        due = uploads.entry.schedule
+        for _ in range(FINALIZATION_RULES.max_attempts + 1):
+            uploads.switch.at("write", Phase.SENT, lambda: None)
+            uploads.switch.at("write", Phase.SENT, failure)
+            with pytest.raises(type(failure)):
+                await uploads.attempt()
+            assert (uploads.entry.status, uploads.entry.schedule) == (FinalizeStatus.PENDING, due)
+            assert (uploads.recording, uploads.messages) == (a_recording(), [])
+        assert (await uploads.attempt()).outcome is Outcome.RECONCILED
+
+    async def test_settling_that_fails_for_lack_of_a_database_is_made_up_for_when_the_lease_is_over(
+        self, uploads: Uploads
+    ) -> None:
+        a_lost_callback(uploads)
         uploads.switch.at("write", Phase.SENT, lambda: None)
-        uploads.switch.at("write", Phase.SENT, failure)
-        with pytest.raises(type(failure)):
+        uploads.switch.at("write", Phase.SENT, GONE)
+        uploads.switch.at("write", Phase.SENT, GONE)
+        with pytest.raises(DatabaseUnavailable):
             await uploads.attempt()
         assert (uploads.entry.status, uploads.entry.schedule.attempts) == (FinalizeStatus.PENDING, 1)
         assert (uploads.recording, uploads.messages) == (a_recording(), [])
