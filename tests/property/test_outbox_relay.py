@@ -23,7 +23,7 @@ from tests.unit.application.relays import OUTAGE, REFUSED, TOO_LARGE, RelayBench
 
 ERRORS = (
     DatabaseUnavailable("CONNECTION_LOST", "the connection to the database failed"),
-    RowRolledBack("25006", "the database is read-only"),
+    RowRolledBack("55P03", "the wait for a lock took too long"),
     Misconfigured("42501", "the database account lacks a permission"),
     ValueError("a defect"),
 )

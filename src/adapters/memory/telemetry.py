@@ -69,9 +69,9 @@ class MemoryTelemetry:
         self.calls.append("lock_lost")
         self.locks_lost.append(cycle)
 
-    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
+    def cycle_aborted(self, cycle: Cycle, code: str, reason: str | None) -> None:
         """Remember."""
-        del cycle
+        del cycle, reason
         self.calls.append("cycle_aborted")
         self.abortions.append(code)
 

@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from ...application.ports.errors import DatabaseUnavailable
 from .bounded_connection import CONNECT_TIMEOUT, BoundedConnection, connect
 from .connections import CLEANUP_TIMEOUT, Connection, Transaction, transaction_on
 from .errors import TranslatedErrors
@@ -116,6 +117,11 @@ class PooledConnections:
             connection = await self._check_out()
         try:
             yield connection
+        except DatabaseUnavailable:
+            # Its server may be a standby by now, or have no memory left for this session: a new one may lead further.
+            connection.pgconn.finish()
+            await uninterrupted(self._give_back(connection), timeout=CLEANUP_TIMEOUT)
+            raise
         except BaseException:
             await uninterrupted(self._give_back(connection), timeout=CLEANUP_TIMEOUT)
             raise

@@ -24,7 +24,11 @@ NO_CONNECTION: Final = "NO_CONNECTION"
 # By SQLSTATE, else by its class. What is in none of these is the answer of a server that goes on: a transaction undone.
 _UNAVAILABLE: Final = {
     "08": "the connection to the database failed",
-    "53": "the database has run out of connections, memory or disk",
+    "25006": "the database is read-only, as a standby is and a primary that was replaced",
+    "53": "the database has run out of what it needs",
+    "53100": "the database's disk is full",
+    "53200": "the database has run out of memory",
+    "53300": "the database has no connection left to give",
     "25P03": "the database ended the connection because its transaction was idle for too long",
     "57P01": "the database ended the connection",
     "57P02": "the database server crashed",
@@ -43,12 +47,14 @@ _MISCONFIGURED: Final = {
     "57P04": "the database has been dropped",
 }
 _ROLLED_BACK: Final = {
-    "25006": "the database is read-only",
     "40001": "the transaction conflicted with a concurrent one",
     "40P01": "the transaction was ended to resolve a deadlock",
     "55P03": "the wait for a lock took too long",
     "57014": "the statement took too long or was cancelled",
 }
+
+# The server's functions, for their SQLSTATE (54000) is also that of a value which is too large for an index.
+_OUT_OF_TRANSACTION_IDS: Final = ("GetNewTransactionId", "GetNewMultiXactId")
 
 # A refused connection has no SQLSTATE in libpq, only the server's text. One in another language passes for an outage,
 # which costs no attempt either.
@@ -66,6 +72,10 @@ _REFUSALS: Final = (
     ),
     ("3D000", ('FATAL:  database "',)),
     ("42501", ("permission denied for database",)),
+    (
+        "53300",
+        ("too many clients already", "remaining connection slots are reserved", "too many connections for"),
+    ),
 )
 
 # What libpq and OpenSSL say where they refuse the server, or the server refuses to encrypt.
@@ -135,6 +145,10 @@ def _by_sqlstate(error: psycopg.Error, sqlstate: str) -> PortError:
         return ChatAlreadyExists()
     if sqlstate[:2] in ("22", "23"):
         return _data_rejected(sqlstate)
+    if error.diag.source_function in _OUT_OF_TRANSACTION_IDS:
+        return DatabaseUnavailable(
+            sqlstate, f"the database takes no more transactions until it is vacuumed (SQLSTATE {sqlstate})"
+        )
     for kind, sentences in (
         (DatabaseUnavailable, _UNAVAILABLE),
         (Misconfigured, _MISCONFIGURED),

@@ -50,9 +50,9 @@ class CombinedTelemetry:
         """Pass on."""
         tell_all(self._receivers, lambda receiver: receiver.lock_lost(cycle))
 
-    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
+    def cycle_aborted(self, cycle: Cycle, code: str, reason: str | None) -> None:
         """Pass on."""
-        tell_all(self._receivers, lambda receiver: receiver.cycle_aborted(cycle, code))
+        tell_all(self._receivers, lambda receiver: receiver.cycle_aborted(cycle, code, reason))
 
     def cycle_completed(self, report: CycleReport) -> None:
         """Pass on."""

@@ -15,7 +15,7 @@ from ...application.ports.consumer_telemetry import DeadLetter, MessagePlace
 from ...application.provision_created_deal import DEAL_CREATED
 from ...application.trouble import Trouble, TroubleKind
 from .frames import frames
-from .lines import attempt_fields, job_logger
+from .lines import attempt_fields, job_logger, said
 
 _HANDLED: Final[Mapping[Outcome, tuple[int, str]]] = {
     Outcome.PROVISIONED: (INFO, "chat provisioned"),
@@ -73,7 +73,14 @@ class ConsumerLog:
             reason = str(trouble.error)
             self._line(ERROR, "configuration fault", run_id, error_code=trouble.code, reason=reason)
         else:
-            self._line(WARNING, "outage began", run_id, source=trouble.kind.value, error_code=trouble.code)
+            self._line(
+                WARNING,
+                "outage began",
+                run_id,
+                source=trouble.kind.value,
+                error_code=trouble.code,
+                **said(trouble.sentence),
+            )
 
     def trouble_ended(self, run_id: UUID, trouble: Trouble) -> None:
         """``outage ended``, also after a configuration fault."""

@@ -22,3 +22,8 @@ def attempt_fields(report: AttemptReport) -> dict[str, object]:
     if report.error_code is not None:
         fields["error_code"] = report.error_code
     return fields
+
+
+def said(reason: str | None) -> dict[str, object]:
+    """The field ``reason``, a sentence for people, where there is one."""
+    return {} if reason is None else {"reason": reason}

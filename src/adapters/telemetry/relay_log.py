@@ -12,7 +12,7 @@ from ...application.outbox_relay import OUTBOX_RELAY
 from ...application.relay_report import MessageFailure, PassReport
 from ...application.trouble import Trouble, TroubleKind
 from .frames import frames
-from .lines import job_logger
+from .lines import job_logger, said
 
 
 @define(eq=False)
@@ -90,7 +90,12 @@ class RelayLog:
                 )
             case _:
                 self._line(
-                    WARNING, "outage began", run_id, source=trouble.kind.value, error_code=trouble.code
+                    WARNING,
+                    "outage began",
+                    run_id,
+                    source=trouble.kind.value,
+                    error_code=trouble.code,
+                    **said(trouble.sentence),
                 )
 
     def trouble_ended(self, run_id: UUID, trouble: Trouble) -> None:

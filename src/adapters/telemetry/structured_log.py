@@ -15,7 +15,7 @@ from ...application.ports.errors import DatabaseUnavailable, PortError
 from ...application.recording_finalize_retry import RECORDING_FINALIZE_RETRY
 from ...domain.call_recording import FailureReason
 from .frames import frames
-from .lines import attempt_fields, job_logger
+from .lines import attempt_fields, job_logger, said
 
 _ATTEMPTS: Final[Mapping[str, Mapping[Outcome, tuple[int, str]]]] = {
     CHAT_PROVISION_RETRY: {
@@ -86,7 +86,9 @@ class StructuredLog:
     def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
         """``row rolled back``."""
         known = isinstance(error, DatabaseUnavailable) and cycle.job in self._outages
-        self._line(DEBUG if known else WARNING, "row rolled back", cycle, error_code=error.code)
+        self._line(
+            DEBUG if known else WARNING, "row rolled back", cycle, error_code=error.code, reason=str(error)
+        )
 
     def defect(self, cycle: Cycle, error: BaseException) -> None:
         """``defect``, with the error's class and where it came from."""
@@ -101,11 +103,11 @@ class StructuredLog:
         """``lock lost``."""
         self._line(WARNING, "lock lost", cycle)
 
-    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
-        """``cycle aborted``."""
+    def cycle_aborted(self, cycle: Cycle, code: str, reason: str | None) -> None:
+        """``cycle aborted``, with the sentence where there is one."""
         known = self._outages.get(cycle.job) == code
         self._outages[cycle.job] = code
-        self._line(DEBUG if known else WARNING, "cycle aborted", cycle, error_code=code)
+        self._line(DEBUG if known else WARNING, "cycle aborted", cycle, error_code=code, **said(reason))
 
     def cycle_completed(self, report: CycleReport) -> None:
         """``cycle completed``, whatever ended it: ``end`` says what."""

@@ -15,15 +15,16 @@ class PortError(Exception):
 
 
 class RowRolledBack(PortError):
-    """This transaction is gone (deadlock, serialization, lock time-out, read-only server); others may do fine.
+    """This transaction is gone (deadlock, serialization, lock time-out); others may do fine.
 
     Nothing of it is stored, so nothing was counted.
     """
 
 
 class DatabaseUnavailable(PortError):
-    """The connection failed or could not be had.
+    """The database as a whole cannot be worked with for now.
 
+    The connection failed or could not be had, the disk is full, memory or connections are used up, all is read-only.
     A write in flight may or may not be stored: never send it again, read the row again instead.
     """
 

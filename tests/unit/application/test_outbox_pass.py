@@ -296,7 +296,7 @@ async def test_misconfigured_broker_counts_against_no_message(bench: RelayBench)
     ("error", "kind"),
     [
         (GONE, TroubleKind.DATABASE),
-        (RowRolledBack("25006", "the database is read-only"), TroubleKind.DATABASE),
+        (RowRolledBack("55P03", "the wait for a lock took too long"), TroubleKind.DATABASE),
         (Misconfigured("42P01", "a table is missing"), TroubleKind.CONFIGURATION),
         (ValueError("a defect"), TroubleKind.DEFECT),
     ],

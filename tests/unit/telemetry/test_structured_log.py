@@ -35,7 +35,7 @@ def an_attempt(
 
 
 def an_aborted_cycle(telemetry: Telemetry, code: str = "CONNECTION_LOST") -> None:
-    telemetry.cycle_aborted(CYCLE, code)
+    telemetry.cycle_aborted(CYCLE, code, "the connection failed")
     telemetry.cycle_completed(a_report(CycleEnd.ABORTED))
 
 
@@ -100,7 +100,7 @@ def an_aborted_cycle(telemetry: Telemetry, code: str = "CONNECTION_LOST") -> Non
         ),
         pytest.param(
             lambda to: to.row_rolled_back(CYCLE, RowRolledBack("40P01", "a deadlock")),
-            {"level": "warning", "event": "row rolled back", "error_code": "40P01"},
+            {"level": "warning", "event": "row rolled back", "error_code": "40P01", "reason": "a deadlock"},
             id="rolled back",
         ),
         pytest.param(
@@ -117,8 +117,13 @@ def an_aborted_cycle(telemetry: Telemetry, code: str = "CONNECTION_LOST") -> Non
             lambda to: to.lock_lost(CYCLE), {"level": "warning", "event": "lock lost"}, id="lock lost"
         ),
         pytest.param(
-            lambda to: to.cycle_aborted(CYCLE, "CONNECTION_LOST"),
-            {"level": "warning", "event": "cycle aborted", "error_code": "CONNECTION_LOST"},
+            lambda to: to.cycle_aborted(CYCLE, "53100", "the database's disk is full (SQLSTATE 53100)"),
+            {
+                "level": "warning",
+                "event": "cycle aborted",
+                "error_code": "53100",
+                "reason": "the database's disk is full (SQLSTATE 53100)",
+            },
             id="aborted",
         ),
         pytest.param(
