@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
+import shutil
+import subprocess
 from collections.abc import Callable
 from typing import Any, LiteralString
 
 import psycopg
 import pytest
+from messenger_jobs.adapters.local.postgres_programs import usable_programs
+from messenger_jobs.adapters.local.postgres_server import PostgresServer
 from messenger_jobs.adapters.postgres.bounded_connection import BoundedConnection
 from messenger_jobs.adapters.postgres.connection_pool import PooledConnections, connection_pool
-from messenger_jobs.adapters.postgres.errors import TranslatedErrors
+from messenger_jobs.adapters.postgres.errors import TranslatedErrors, port_error
 from messenger_jobs.application.ports.errors import (
     ChatAlreadyExists,
     DatabaseUnavailable,
@@ -21,6 +27,7 @@ from messenger_jobs.application.ports.errors import (
 )
 from psycopg.conninfo import make_conninfo
 
+from tests.support.full_disk import LOG, TABLES, FullDisk, panic_for_lack_of_room
 from tests.support.postgres_proxy import through_proxy
 
 SECONDS = 20
@@ -35,6 +42,23 @@ async def error_of(statement: LiteralString, url: str, *parameters: object, **gi
         with pytest.raises(PortError) as caught:
             await ask(PooledConnections(pool), statement, *parameters)
     return caught.value
+
+
+async def error_with(sqlstate: str, url: str) -> PortError:
+    """What the server's error with this SQLSTATE comes to."""
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(
+            "create function messenger.fail(code text) returns void language plpgsql"
+            " as 'begin raise exception using errcode = code; end'"
+        )
+    return await error_of("select messenger.fail(%s)", url, sqlstate)
+
+
+def run_as_the_server(server: PostgresServer, program: str, *arguments: str) -> None:
+    """Run one of PostgreSQL's programs on the data of a server that is stopped."""
+    programs = usable_programs(server.programs, copies=server.folder / "programs")
+    owner = (server.folder / "data").owner() if os.geteuid() == 0 else None
+    subprocess.run([programs / program, *arguments], user=owner, check=True, cwd=server.folder)
 
 
 async def ask(connections: PooledConnections, statement: LiteralString, *parameters: object) -> None:
@@ -83,12 +107,14 @@ async def test_refused_connection_is_unavailability(unused_tcp_port: int) -> Non
     assert "secret" not in str(error)
 
 
-async def test_server_out_of_connections_is_unavailability(own_postgres_server: Any) -> None:
+async def test_server_out_of_connections_is_unavailability(own_postgres_server: PostgresServer) -> None:
     own_postgres_server.settings = {"max_connections": "3", "superuser_reserved_connections": "0"}
     own_postgres_server.restart()
     url = own_postgres_server.url()
     with psycopg.connect(url), psycopg.connect(url), psycopg.connect(url):
-        assert_is(await error_of("select 1", url), DatabaseUnavailable, "CONNECTION_LOST")
+        error = await error_of("select 1", url)
+    assert_is(error, DatabaseUnavailable, "53300")
+    assert "no connection left" in str(error)
 
 
 async def test_exhausted_pool_is_unavailability(database_url: str) -> None:
@@ -136,11 +162,100 @@ async def test_silent_server_is_unavailability(database_url: str, monkeypatch: p
     assert caught.value.code == "NO_ANSWER"
 
 
-async def test_read_only_server_rolls_the_row_back(database_url: str) -> None:
+async def test_read_only_server_is_unavailability(database_url: str) -> None:
     error = await error_of(
         "delete from messenger.chats", database_url, options="-c default_transaction_read_only=on"
     )
-    assert_is(error, RowRolledBack, "25006")
+    assert_is(error, DatabaseUnavailable, "25006")
+
+
+async def test_connection_to_a_server_that_became_read_only_is_not_used_again(database_url: str) -> None:
+    async with connection_pool(database_url, size=1) as pool:
+        connections = PooledConnections(pool)
+        async with connections.statement() as connection:
+            await connection.execute("set default_transaction_read_only = on")
+        with pytest.raises(DatabaseUnavailable):
+            await ask(connections, "delete from messenger.chats")
+
+        await ask(connections, "delete from messenger.chats")
+
+
+async def test_full_disk_is_unavailability(roomless_postgres: PostgresServer, full_disk: FullDisk) -> None:
+    with psycopg.connect(roomless_postgres.url(), autocommit=True) as owner:
+        owner.execute("create table filled (number int)")
+    with full_disk.full(TABLES):
+        error = await error_of("insert into filled values (1)", roomless_postgres.url())
+    assert_is(error, DatabaseUnavailable, "53100")
+    assert str(error) == "the database's disk is full (SQLSTATE 53100)"
+
+
+async def test_servers_log_without_room_is_unavailability(
+    roomless_postgres: PostgresServer, full_disk: FullDisk
+) -> None:
+    roomless_postgres.settings = {**roomless_postgres.settings, "wal_recycle": "off"}
+    roomless_postgres.restart()
+    async with connection_pool(roomless_postgres.url(), size=1) as pool:
+        connections = PooledConnections(pool)
+        await ask(connections, "select 1")
+        with full_disk.full(LOG):
+            with psycopg.connect(roomless_postgres.url()) as operator:
+                panic_for_lack_of_room(roomless_postgres)
+                with pytest.raises(psycopg.OperationalError) as panic:
+                    operator.execute("select 1")
+            assert isinstance(port_error(panic.value), DatabaseUnavailable)
+            with pytest.raises(DatabaseUnavailable):
+                await ask(connections, "select 1")
+        roomless_postgres.start()
+        await ask(connections, "select 1")
+
+
+async def test_server_without_transaction_ids_is_unavailability(
+    own_postgres_server: PostgresServer,
+) -> None:
+    # The SQLSTATE is that of a value that is too large for an index as well, and that is one row's fault.
+    used_up = 3 + 2**31 - 2_000_000
+    own_postgres_server.stop()
+    data = own_postgres_server.folder / "data"
+    run_as_the_server(own_postgres_server, "pg_resetwal", f"--next-transaction-id={used_up}", f"{data}")
+    segment = data / "pg_xact" / f"{used_up // 2**20:04X}"
+    segment.write_bytes(bytes(2**18))
+    shutil.chown(segment, data.owner(), data.group())
+    own_postgres_server.start()
+
+    error = await error_of("create table one_more ()", own_postgres_server.url())
+
+    assert_is(error, DatabaseUnavailable, "54000")
+    assert "vacuumed" in str(error)
+
+
+async def test_value_too_large_for_an_index_rolls_the_row_back(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as owner:
+        owner.execute("create table messenger.indexed (text text unique)")
+    noise = "".join(random.Random(1).choices("0123456789abcdef", k=20_000))  # does not shrink when compressed
+    error = await error_of("insert into messenger.indexed values (%s)", database_url, noise)
+    assert_is(error, RowRolledBack, "54000")
+
+
+OF_THE_WHOLE_DATABASE = (
+    *("08006", "25006", "25P03"),
+    *("53000", "53100", "53200", "53300", "53400"),
+    *("57P01", "57P02", "57P03", "57P05"),
+)
+OF_ONE_TRANSACTION = (
+    *("40001", "40003", "40P01", "55P03", "57014"),
+    *("54000", "54001", "54011", "54023"),
+    *("25P04", "58030", "XX000", "XX001", "P0001"),
+)
+
+
+@pytest.mark.parametrize("code", OF_THE_WHOLE_DATABASE)
+async def test_outage_of_the_whole_database_is_told_from_a_rows_fault(code: str, database_url: str) -> None:
+    assert_is(await error_with(code, database_url), DatabaseUnavailable, code)
+
+
+@pytest.mark.parametrize("code", OF_ONE_TRANSACTION)
+async def test_failure_of_one_transaction_is_told_from_an_outage(code: str, database_url: str) -> None:
+    assert_is(await error_with(code, database_url), RowRolledBack, code)
 
 
 async def test_lock_that_takes_too_long_rolls_the_row_back(database_url: str) -> None:

@@ -53,9 +53,14 @@ def new_postgres_folder() -> Iterator[Path]:
 
 @contextmanager
 def running_server(
-    folder: Path, programs: PostgresPrograms, settings: Mapping[str, str]
+    folder: Path,
+    programs: PostgresPrograms,
+    settings: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[PostgresServer]:
-    server = PostgresServer(folder, programs.folder, settings=settings, temporary=True)
+    server = PostgresServer(
+        folder, programs.folder, settings=settings, environment=environment or {}, temporary=True
+    )
     server.start()
     try:
         yield server

@@ -12,6 +12,8 @@ A test that asks for `postgres_server`, or for anything below it, runs once per 
 ``module_database_url``   the same for all tests of a module, for those that clean up after themselves
 ``empty_database_url``    a fresh database without any tables
 ``own_postgres_server``   a `PostgresServer` of its own (about 0.2 s), free to be stopped, killed and restarted
+``full_disk``             of `roomless_postgres`: full or not, as the test says (see `FullDisk`)
+``roomless_postgres``     an ``own_postgres_server`` on it
 ``local_postgres``        only the folder of its programs
 """
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -34,6 +36,7 @@ from messenger_jobs.adapters.local.postgres_server import PostgresServer
 from psycopg import sql
 
 from tests.support.docker_engine import docker_answers
+from tests.support.full_disk import FullDisk, new_full_disk, why_no_full_disk
 from tests.support.local_postgres import (
     SUPPORTED_MAJORS,
     PostgresPrograms,
@@ -177,11 +180,37 @@ def local_postgres(request: pytest.FixtureRequest) -> PostgresPrograms:
 def own_postgres_server(
     local_postgres: PostgresPrograms, fresh_postgres_folder: Callable[[PostgresPrograms], Path]
 ) -> Iterator[PostgresServer]:
+    with _own_server(local_postgres, fresh_postgres_folder(local_postgres)) as server:
+        yield server
+
+
+@contextmanager
+def _own_server(
+    programs: PostgresPrograms, fresh: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[PostgresServer]:
     with new_postgres_folder() as folder:
-        subprocess.run(["cp", "-Rp", f"{fresh_postgres_folder(local_postgres)}/.", folder], check=True)
+        subprocess.run(["cp", "-Rp", f"{fresh}/.", folder], check=True)
         # To outlive a killed process, rows need not be flushed: the system has them.
-        with running_server(folder, local_postgres, {"fsync": "off"}) as server:
+        with running_server(folder, programs, {"fsync": "off"}, environment) as server:
             yield server
+
+
+@pytest.fixture
+def full_disk() -> Iterator[FullDisk]:
+    if reason := why_no_full_disk():
+        missing_server(reason)
+    with new_full_disk() as disk:
+        yield disk
+
+
+@pytest.fixture
+def roomless_postgres(
+    full_disk: FullDisk,
+    local_postgres: PostgresPrograms,
+    fresh_postgres_folder: Callable[[PostgresPrograms], Path],
+) -> Iterator[PostgresServer]:
+    with _own_server(local_postgres, fresh_postgres_folder(local_postgres), full_disk.environment) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -66,7 +66,8 @@ class PostgresServer:
 
     `folder` gets ``data/``, ``password`` and ``server.log``. It is made when missing, else it must be empty or an
     earlier server's; for root it must be one that ``nobody`` can reach, as a ``tempfile.TemporaryDirectory()`` is.
-    `settings` are server settings by name, such as ``{"max_connections": "200"}``.
+    `settings` are server settings by name, such as ``{"max_connections": "200"}``; `environment` goes to the programs,
+    over this process's own.
     Without a `port` a free one is chosen. A `temporary` folder is removed when this process ends without `stop`, as
     when it is killed; in any other case that is for whoever made the folder.
 
@@ -76,6 +77,7 @@ class PostgresServer:
     folder: Path = field(converter=_absolute)
     programs: Path = field(factory=embedded_programs)
     settings: Mapping[str, str] = field(factory=dict[str, str], kw_only=True)
+    environment: Mapping[str, str] = field(factory=dict[str, str], kw_only=True)
     port: int | None = field(default=None, kw_only=True)
     temporary: bool = field(default=False, kw_only=True)
     _supervisor: subprocess.Popen[str] | None = field(default=None, init=False)
@@ -257,7 +259,7 @@ class PostgresServer:
             stderr=stderr,
             text=True,
             cwd=self.folder,
-            env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
+            env={**os.environ, **self.environment, "LC_ALL": "C", "TZ": "UTC"},
             user=None if account is None else account.pw_uid,
             group=None if account is None else account.pw_gid,
             extra_groups=None if account is None else [],
