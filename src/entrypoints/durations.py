@@ -25,7 +25,7 @@ def parse_duration(text: str) -> timedelta:
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError("must be seconds or a duration such as 90s, 5m, 1h or 7d")
-    duration = float(match[1]) * _UNITS[match[2]]
-    if duration > LONGEST:
+    number, unit = float(match[1]), _UNITS[match[2]]
+    if number > LONGEST / unit:  # their product may be more than a timedelta holds
         raise ValueError("must not be longer than 365d")
-    return duration
+    return number * unit

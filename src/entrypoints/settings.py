@@ -126,7 +126,7 @@ def _log_level(text: str) -> LogLevel:
 def _database_url(text: str) -> Secret:
     try:
         usable = text.startswith(("postgresql://", "postgres://")) and bool(conninfo_to_dict(text))
-    except ProgrammingError:  # its message quotes the URL
+    except (ProgrammingError, UnicodeError):  # whose messages quote the URL
         usable = False
     if not usable:
         raise ValueError("must be a URL such as postgresql://user:password@host:5432/database")
@@ -180,7 +180,11 @@ def _sasl_mechanism(text: str) -> SaslMechanism:
 
 
 def _file(text: str) -> Path:
-    if not Path(text).is_file():
+    try:
+        is_file = Path(text).is_file()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        is_file = False
+    if not is_file:
         raise ValueError("must be the path of a file that is there")
     return Path(text)
 

@@ -64,7 +64,7 @@ def test_the_unit_multiplies(unit: str, data: st.DataObject) -> None:
     assert parse_duration(f"{number}{unit}") == timedelta(seconds=number * SECONDS[unit])
 
 
-@given(st.text(max_size=20))
+@given(st.text(max_size=20) | st.from_regex(r"[0-9]{1,12}[smhd]", fullmatch=True))
 def test_no_text_is_read_as_a_duration_that_breaks_the_calendar(text: str) -> None:
     try:
         duration = parse_duration(text)
