@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -21,9 +22,18 @@ from messenger_jobs.application.integration_events import (
     DEAL_CHAT_STATUS_CHANGED_TOPIC,
 )
 
+from tests.support.full_disk import (
+    LOG,
+    TABLES,
+    FullDisk,
+    new_full_disk,
+    panic_for_lack_of_room,
+    why_no_full_disk,
+)
 from tests.support.kafka_programs import kafka_programs
 from tests.support.kafka_server import KafkaServer, format_storage
 from tests.support.local_postgres import new_postgres_folder
+from tests.support.missing_server import in_ci
 from tests.support.postgres_proxy import through_proxy
 from tests.support.processes import WorkerProcess
 from tests.support.s3_servers import Bucket, owned
@@ -64,10 +74,12 @@ class Replica:
         self.process.send(number)
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
-        self.send(signal.SIGTERM)
+        """SIGTERM; the exit code, 0 also of one that had not come so far as to take signals."""
         assert self.process is not None
-        return self.process.exit_code(within=60)
+        begun = bool(self.process.lines)
+        self.send(signal.SIGTERM)
+        code = self.process.exit_code(within=60)
+        return 0 if code == -signal.SIGTERM and not begun else code
 
 
 @frozen
@@ -79,6 +91,8 @@ class Surroundings:
     storage: SeaweedServer
     bucket: Bucket
     proxy: TcpProxy
+    disk: FullDisk | None
+    """The database's; None where it cannot be full."""
     replicas: tuple[Replica, Replica]
     chance: random.Random
     done: dict[str, int] = field(factory=dict[str, int])
@@ -90,7 +104,7 @@ class Surroundings:
 
     async def fault(self) -> None:
         """Do one thing to them, and let it pass."""
-        happens = self.chance.choice(_FAULTS)
+        happens = self.chance.choice(_FAULTS if self.disk is None else (*_FAULTS, *_OF_THE_DISK))
         name = happens.__name__.removeprefix("_")
         self.done[name] = self.done.get(name, 0) + 1
         await happens(self)
@@ -122,7 +136,7 @@ async def _worker_restarted(there: Surroundings) -> None:
 
 
 async def _database_killed(there: Surroundings) -> None:
-    await asyncio.to_thread(there.postgres.stop, "immediate")
+    await asyncio.to_thread(there.postgres.kill)
     await there.pause(0, 4)
     await asyncio.to_thread(there.postgres.start)
 
@@ -159,6 +173,12 @@ async def _storage_killed(there: Surroundings) -> None:
     await asyncio.to_thread(there.storage.start)
 
 
+async def _storage_frozen(there: Surroundings) -> None:
+    there.storage.freeze()
+    await there.pause(1, 6)  # up to longer than a look may take
+    there.storage.thaw()
+
+
 async def _connections_cut(there: Surroundings) -> None:
     there.proxy.cut()
 
@@ -176,12 +196,27 @@ async def _answer_lost(there: Surroundings) -> None:
     await there.pause(1, 3)
 
 
+async def _disk_full(there: Surroundings) -> None:
+    assert there.disk is not None
+    with there.disk.full(TABLES):
+        await there.pause(1, 6)
+
+
+async def _log_full(there: Surroundings) -> None:
+    assert there.disk is not None
+    with there.disk.full(LOG):
+        await asyncio.to_thread(panic_for_lack_of_room, there.postgres)
+        await there.pause(0, 3)
+    await asyncio.to_thread(there.postgres.start)
+
+
 _FAULTS: Final[tuple[Callable[[Surroundings], Awaitable[None]], ...]] = (
     *(_worker_killed, _worker_paused, _worker_restarted),
     *(_database_killed, _database_restarted, _sessions_terminated),
-    *(_broker_killed, _broker_frozen, _storage_killed),
+    *(_broker_killed, _broker_frozen, _storage_killed, _storage_frozen),
     *(_connections_cut, _network_silent, _answer_lost),
 )
+_OF_THE_DISK: Final = (_disk_full, _log_full)
 
 
 @asynccontextmanager
@@ -189,11 +224,13 @@ async def surroundings(chance: random.Random) -> AsyncGenerator[Surroundings]:
     """All of them running; gone afterwards."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="messenger-jobs-soak-")))
+        disk = stack.enter_context(_disk())
         postgres = stack.enter_context(
             PostgresServer(
                 stack.enter_context(new_postgres_folder()),
                 temporary=True,
-                settings={"max_connections": "200"},
+                settings={"max_connections": "200", "wal_recycle": "off"},
+                environment={} if disk is None else disk.environment,
             )
         )
         migrate(postgres.url())
@@ -214,7 +251,19 @@ async def surroundings(chance: random.Random) -> AsyncGenerator[Surroundings]:
         for replica in replicas:
             replica.start()
             stack.callback(replica.kill)
-        yield Surroundings(postgres, kafka, storage, bucket, proxy, replicas, chance)
+        yield Surroundings(postgres, kafka, storage, bucket, proxy, disk, replicas, chance)
+
+
+@contextmanager
+def _disk() -> Iterator[FullDisk | None]:
+    reason = why_no_full_disk()
+    if reason is None:
+        with new_full_disk() as disk:
+            yield disk
+        return
+    assert not in_ci(), f"{reason} (CI is set, so this fails)"
+    sys.stdout.write(f"the disk is never full: {reason}\n")
+    yield None
 
 
 def _settings(kafka: KafkaServer, bucket: Bucket) -> dict[str, str]:

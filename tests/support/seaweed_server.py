@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -26,8 +28,10 @@ _POLL: Final = 0.02
 # At end of file on its standard input, which is our end, it kills the server.
 _SUPERVISOR: Final = """
 exec 3<&0 </dev/null
-"$@" 3<&- &
+"$@" 3<&- >"$OUTPUT" 2>&1 &
 server=$!
+echo "$server"
+exec >/dev/null 2>&1
 cat <&3 >/dev/null
 kill -s KILL "$server"
 wait "$server"
@@ -66,6 +70,7 @@ class SeaweedServer:
         self._ports = dict(zip(_SERVICES, ports[::2], strict=True))
         self._grpc_ports = dict(zip(_SERVICES, ports[1::2], strict=True))
         self._supervisor: subprocess.Popen[bytes] | None = None
+        self._process_id = 0
 
     @property
     def endpoint(self) -> str:
@@ -76,14 +81,15 @@ class SeaweedServer:
         (self._folder / "data").mkdir(exist_ok=True)
         (self._folder / "log").mkdir(exist_ok=True)
         (self._folder / "identities.json").write_text(json.dumps(_identities()))
-        with (self._folder / "output").open("wb") as output:
-            self._supervisor = subprocess.Popen(
-                ["sh", "-c", _SUPERVISOR, "sh", *self._command()],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # the terminal's interrupt is for us, not for the server
-            )
+        self._supervisor = subprocess.Popen(
+            ["sh", "-c", _SUPERVISOR, "sh", *self._command()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OUTPUT": str(self._folder / "output")},
+            start_new_session=True,  # the terminal's interrupt is for us, not for the server
+        )
+        assert self._supervisor.stdout is not None
+        self._process_id = int(self._supervisor.stdout.readline())
         deadline = time.monotonic() + _START
         while not self._answers():
             assert time.monotonic() < deadline, (self._folder / "output").read_text(errors="replace")
@@ -94,6 +100,8 @@ class SeaweedServer:
         if self._supervisor is not None:
             assert self._supervisor.stdin is not None
             self._supervisor.stdin.close()
+            if self._supervisor.stdout is not None:
+                self._supervisor.stdout.close()
             self._supervisor.wait()
             self._supervisor = None
             for port in (*self._ports.values(), *self._grpc_ports.values()):
@@ -101,6 +109,14 @@ class SeaweedServer:
                     f"seaweedfs-*-{port}.sock"
                 ):  # where it puts them, whatever TMPDIR is
                     left.unlink()
+
+    def freeze(self) -> None:
+        """Let it do nothing more, while its connections stay open and new ones are still accepted by the system."""
+        os.kill(self._process_id, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen one go on."""
+        os.kill(self._process_id, signal.SIGCONT)
 
     def __enter__(self) -> Self:
         self.start()
