@@ -29,6 +29,14 @@ def envelope(message: OutboxMessage) -> Event:
     ``event-id``, ``event-type`` and ``contract-version`` are always among the headers, and say what the envelope says;
     all others are the message's own. Raises `UnserialisableMessage`.
     """
+    try:
+        return _event(message)
+    # What this says may quote the payload. AttributeError: a header of a host, or a time, that is none.
+    except (TypeError, ValueError, RecursionError, AttributeError):
+        raise UnserialisableMessage(message) from None
+
+
+def _event(message: OutboxMessage) -> Event:
     event_id = str(message.event_id)
     content = {
         "eventId": event_id,
@@ -45,13 +53,9 @@ def envelope(message: OutboxMessage) -> Event:
         EVENT_TYPE_HEADER: message.event_type,
         CONTRACT_VERSION_HEADER: str(message.contract_version),
     }
-    try:
-        return Event(
-            topic=message.topic,
-            key=message.message_key.encode(),
-            value=_JSON.encode(content).encode(),
-            headers=tuple([(name, value.encode()) for name, value in headers.items()]),
-        )
-    # The message of any of these may quote the payload. AttributeError: a header of a host that is no text.
-    except (TypeError, ValueError, RecursionError, AttributeError):
-        raise UnserialisableMessage(message) from None
+    return Event(
+        topic=message.topic,
+        key=message.message_key.encode(),
+        value=_JSON.encode(content).encode(),
+        headers=tuple([(name, value.encode()) for name, value in headers.items()]),
+    )

@@ -152,7 +152,7 @@ class _Run(Generic[Candidate]):
         if isinstance(error, Misconfigured):
             self.telemetry.configuration_fault(self.cycle, error)
         elif not isinstance(error, PortError):
-            self.telemetry.defect(self.cycle, error)
+            self.telemetry.defect(self.cycle, error, None)
         reason = str(error) if isinstance(error, PortError) else None
         self.telemetry.cycle_aborted(self.cycle, self.error_code, reason)
 
@@ -205,32 +205,32 @@ class _Run(Generic[Candidate]):
             self.counts[Outcome.ROLLED_BACK] += 1
             self.abort(error)
         except DatabaseUnavailable as error:
-            self._rolled_back(error)
+            self._rolled_back(row, error)
             self._unreachable_in_a_row += 1
             if self._unreachable_in_a_row >= OUTAGE_THRESHOLD:
                 self.abort(error)
         except RowRolledBack as error:
             self._unreachable_in_a_row = 0
-            self._rolled_back(error)
+            self._rolled_back(row, error)
         except asyncio.CancelledError as error:
             if asked_to_end():
                 raise
-            self._defect(error)  # a cancellation of the job's own making would end its lane unnoticed
+            self._defect(row, error)  # a cancellation of the job's own making would end its lane unnoticed
         except Exception as error:  # noqa: BLE001 - one row's defect must not stop the others
-            self._defect(error)
+            self._defect(row, error)
         else:
             self._unreachable_in_a_row = 0
             self.counts[report.outcome] += 1
             self.telemetry.attempted(self.cycle, report)
 
-    def _defect(self, error: BaseException) -> None:
+    def _defect(self, row: Candidate, error: BaseException) -> None:
         self._unreachable_in_a_row = 0
         self.counts[Outcome.ROLLED_BACK] += 1
-        self.telemetry.defect(self.cycle, error)
+        self.telemetry.defect(self.cycle, error, self.job.cursor(row).id)
 
-    def _rolled_back(self, error: PortError) -> None:
+    def _rolled_back(self, row: Candidate, error: PortError) -> None:
         self.counts[Outcome.ROLLED_BACK] += 1
-        self.telemetry.row_rolled_back(self.cycle, error)
+        self.telemetry.row_rolled_back(self.cycle, error, self.job.cursor(row).id)
 
     def _may_go_on(self) -> bool:
         if self.end is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from attrs import define, field
 
 from ...application.cycle_report import AttemptReport, Cycle, CycleReport, Outcome
@@ -46,15 +48,15 @@ class MemoryTelemetry:
         self.calls.append("attempted")
         self.attempts.append(report)
 
-    def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
+    def row_rolled_back(self, cycle: Cycle, error: PortError, row: UUID) -> None:
         """Remember."""
-        del cycle
+        del cycle, row
         self.calls.append("row_rolled_back")
         self.rollbacks.append(error)
 
-    def defect(self, cycle: Cycle, error: BaseException) -> None:
+    def defect(self, cycle: Cycle, error: BaseException, row: UUID | None) -> None:
         """Remember."""
-        del cycle
+        del cycle, row
         self.calls.append("defect")
         self.defects.append(error)
 

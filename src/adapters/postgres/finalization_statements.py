@@ -138,7 +138,7 @@ BACKLOG: Final[LiteralString] = """
 select pending.number, pending.due, quarantined.number, pending.oldest_created_at
 from (
     select count(*) as number, count(*) filter (where next_attempt_at <= %(as_of)s) as due,
-        min(created_at) as oldest_created_at
+        min(created_at) filter (where created_at between '0001-01-02' and '9999-12-30') as oldest_created_at
     from messenger.recording_finalize_attempts where status = 'Pending'
 ) pending, (
     select count(*) as number from messenger.recording_finalize_attempts where status = 'Quarantined'

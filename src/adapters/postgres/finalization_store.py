@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -15,13 +15,14 @@ from ...application.ports.finalization import FinalizationBacklog, FinalizationC
 from ...domain.finalization import FinalizeSnapshot
 from . import finalization_statements as sql
 from .connections import Connections
-from .fetching import rows_from
+from .due_rows import BROKEN, Place, filled_batch, place_in, tell_unreadable
+from .fetching import Row, UnreadableRow, rows_from, rows_one_by_one
 from .finalization_rows import snapshot_from, writing
 from .finalization_unit import PostgresFinalizationUnit
-from .provision_rows import BEGINNING_OF_TIME
 from .unit_of_work import OutboxOn
 
-_BEFORE_ALL: Final = Cursor(next_attempt_at=BEGINNING_OF_TIME, id=UUID(int=0))
+_SCHEDULE: Final = 6
+"""The column ``next_attempt_at`` of ``ENTRY_COLUMNS``."""
 
 
 @frozen
@@ -39,18 +40,20 @@ class PostgresFinalizationStore:
         self, *, as_of: datetime, after: Cursor | None, limit: int
     ) -> Sequence[FinalizeSnapshot]:
         """See `FinalizationStore.candidates`."""
-        cursor = after or _BEFORE_ALL
-        parameters = {
-            "as_of": as_of,
-            "after_at": cursor.next_attempt_at,
-            "after_id": cursor.id,
-            "limit": limit,
-        }
-        # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
-        return [
-            snapshot_from(row)
-            for row in await rows_from(self._connections, sql.CANDIDATES, parameters, prepare=False)
-        ]
+
+        async def read(place: Place, wanted: int) -> Sequence[tuple[Place, FinalizeSnapshot | None]]:
+            parameters = {
+                "as_of": as_of,
+                "after_at": place.next_attempt_at,
+                "after_id": place.id,
+                "limit": wanted,
+            }
+            async with self._connections.statement() as connection:
+                # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
+                rows = await rows_one_by_one(connection, sql.CANDIDATES, parameters, prepare=False)
+            return [(place_in(row, _SCHEDULE), _snapshot(row)) for row in rows]
+
+        return await filled_batch(read, after=after, limit=limit)
 
     async def snapshot(self, entry_id: UUID) -> FinalizeSnapshot | None:
         """See `FinalizationStore.snapshot`."""
@@ -85,3 +88,12 @@ class PostgresFinalizationStore:
     async def quarantined_ids(self, *, error: str | None = None) -> Collection[UUID]:
         """See `FinalizationStore.quarantined_ids`. Oldest first."""
         return [id_ for (id_,) in await rows_from(self._connections, sql.QUARANTINED_IDS, {"error": error})]
+
+
+def _snapshot(row: Row | UnreadableRow) -> FinalizeSnapshot | None:
+    """None for a row that is broken, which is told."""
+    if not isinstance(row, UnreadableRow):
+        with suppress(*BROKEN):
+            return snapshot_from(row)
+    tell_unreadable("recording_finalize_attempts", row.id if isinstance(row, UnreadableRow) else row[0])
+    return None

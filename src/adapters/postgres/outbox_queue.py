@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from math import nan
 from typing import Any, Final, LiteralString
+from uuid import UUID
 
 from attrs import frozen
 from psycopg import AsyncCursor
@@ -22,7 +24,7 @@ from ...application.ports.outbox_queue import (
 from . import outbox_queue_statements as sql
 from .connections import Connections
 from .errors import TranslatedErrors
-from .fetching import Row, rows_from
+from .fetching import Row, UnreadableRow, rows_from, rows_one_by_one
 
 _NEVER: Final = False  # the plan is made for the very limit and time, which costs less than a bad one
 
@@ -41,8 +43,10 @@ class PostgresOutboxQueue:
 
     async def unpublished(self, *, after_id: int, up_to: int, limit: int) -> Sequence[QueuedMessage]:
         """See `OutboxQueue.unpublished`."""
-        rows = await self._rows(sql.UNPUBLISHED, {"after_id": after_id, "up_to": up_to, "limit": limit})
-        return [_queued(row) for row in rows]
+        parameters = {"after_id": after_id, "up_to": up_to, "limit": limit}
+        async with self._connections.statement() as connection:
+            rows = await rows_one_by_one(connection, sql.UNPUBLISHED, parameters, prepare=_NEVER)
+        return [_unreadable(row) if isinstance(row, UnreadableRow) else _queued(row) for row in rows]
 
     async def mark_published(self, published: Sequence[PublishedMessage], *, at: datetime) -> int:
         """See `OutboxQueue.mark_published`."""
@@ -128,6 +132,25 @@ def _queued(row: tuple[Any, ...]) -> QueuedMessage:
         dedupe_key=dedupe_key,
     )
     return QueuedMessage(id=id_, message=message, attempts=attempts)
+
+
+def _unreadable(row: UnreadableRow) -> QueuedMessage:
+    """A message that takes its place in the order of its key, and that no envelope takes, so that it is parked."""
+    texts = [text or "" for text in row.columns]
+    message = OutboxMessage(
+        event_id=UUID(texts[1]),
+        topic=texts[2],
+        message_key=texts[3],
+        aggregate_type=texts[4],
+        aggregate_id=texts[5],
+        event_type=texts[6],
+        contract_version=int(texts[7]),
+        payload={"unreadable": nan},
+        headers={},
+        occurred_at=datetime.min.replace(tzinfo=UTC),
+        dedupe_key=None,
+    )
+    return QueuedMessage(id=int(texts[0]), message=message, attempts=int(texts[12]))
 
 
 def _dead(row: tuple[Any, ...]) -> DeadMessage:

@@ -92,7 +92,9 @@ returning message.id
 BACKLOG: Final[LiteralString] = """
 select waiting.messages, dead.messages, waiting.oldest
 from (
-    select count(*) as messages, min(created_at) as oldest from messenger.outbox_messages
+    select count(*) as messages,
+        min(created_at) filter (where created_at between '0001-01-02' and '9999-12-30') as oldest
+    from messenger.outbox_messages
     where published_at is null and dead_at is null
 ) as waiting, (
     select count(*) as messages from messenger.outbox_messages where dead_at is not null

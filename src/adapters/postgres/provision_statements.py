@@ -183,7 +183,7 @@ select
     count(*) filter (where stuck and attempts < %(max_attempts)s and next_attempt_at <= %(as_of)s),
     count(*) filter (where attempts < %(max_attempts)s and not (stuck and next_attempt_at <= %(as_of)s)),
     count(*) filter (where stuck and attempts >= %(max_attempts)s),
-    min(created_at) filter (where stuck)
+    min(created_at) filter (where stuck and created_at between '0001-01-02' and '9999-12-30')
 from (
     select attempts, next_attempt_at, created_at, status = 'Failed' or updated_at <= %(stuck_since)s as stuck
     from messenger.deal_chat_provisions where status <> 'Ready'

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
@@ -19,13 +19,15 @@ from ...domain.deal_chat_provision import ProvisioningRules
 from ...domain.provisioning import ProvisionSnapshot, Verdict
 from . import provision_statements as sql
 from .connections import Connections
+from .due_rows import BROKEN, Place, filled_batch, place_in, tell_unreadable
 from .errors import TranslatedErrors
-from .fetching import rows_on
-from .provision_rows import BEGINNING_OF_TIME, due_parameters, settle_parameters, snapshot_from
+from .fetching import Row, UnreadableRow, rows_on, rows_one_by_one
+from .provision_rows import due_parameters, settle_parameters, snapshot_from
 from .provisioning_unit import PostgresProvisioningUnit
 from .unit_of_work import OutboxOn
 
-_BEFORE_ALL: Final = Cursor(next_attempt_at=BEGINNING_OF_TIME, id=UUID(int=0))
+_SCHEDULE: Final = 8
+"""The column ``next_attempt_at`` of ``PROVISION_COLUMNS``."""
 
 
 @frozen
@@ -43,21 +45,11 @@ class PostgresProvisioningStore:
         self, *, as_of: datetime, after: Cursor | None, limit: int, rules: ProvisioningRules
     ) -> Sequence[ProvisionSnapshot]:
         """See `ProvisioningStore.candidates`. A row that is deleted meanwhile is left out."""
-        cursor = after or _BEFORE_ALL
-        parameters = {
-            "after_at": cursor.next_attempt_at,
-            "after_id": cursor.id,
-            "limit": limit,
-            **due_parameters(as_of, rules),
-        }
-        async with self._connections.statement() as connection:
-            # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
-            rows = await rows_on(connection, _candidates(rules.max_attempts), parameters, prepare=False)
-            if not rows:
-                return []
-            found = await rows_on(connection, sql.CONTEXT, {"ids": [row[0] for row in rows]}, prepare=False)
-        contexts = {context[0]: context for context in found}
-        return [snapshot_from(row, contexts[row[0]]) for row in rows if row[0] in contexts]
+
+        async def read(place: Place, wanted: int) -> Sequence[tuple[Place, ProvisionSnapshot | None]]:
+            return await self._read(place, wanted, due_parameters(as_of, rules), rules.max_attempts)
+
+        return await filled_batch(read, after=after, limit=limit)
 
     async def settle(
         self,
@@ -102,6 +94,18 @@ class PostgresProvisioningStore:
             )
         return [id_ for (id_,) in rows]
 
+    async def _read(
+        self, place: Place, wanted: int, due: Mapping[str, object], max_attempts: int
+    ) -> Sequence[tuple[Place, ProvisionSnapshot | None]]:
+        parameters = {"after_at": place.next_attempt_at, "after_id": place.id, "limit": wanted, **due}
+        async with self._connections.statement() as connection:
+            # Never prepared: the plan is made for the very limit and time, which costs less than a bad one.
+            rows = await rows_one_by_one(connection, _candidates(max_attempts), parameters, prepare=False)
+            ids = [row[0] for row in rows if not isinstance(row, UnreadableRow)]
+            found = await rows_one_by_one(connection, sql.CONTEXT, {"ids": ids}, prepare=False) if ids else []
+        contexts = {UUID(f"{_id_of(context)}"): context for context in found}
+        return [(place_in(row, _SCHEDULE), _snapshot(row, contexts)) for row in rows]
+
     async def _settle_and_tell(
         self,
         seen: ProvisionSnapshot,
@@ -119,6 +123,25 @@ class PostgresProvisioningStore:
             await work.outbox.add(message)
             await work.commit()
         return True
+
+
+def _id_of(row: Row | UnreadableRow) -> object:
+    return row.id if isinstance(row, UnreadableRow) else row[0]
+
+
+def _snapshot(
+    row: Row | UnreadableRow, contexts: Mapping[UUID, Row | UnreadableRow]
+) -> ProvisionSnapshot | None:
+    """None for a row that was deleted meanwhile, and for one that is broken, which is told."""
+    if not isinstance(row, UnreadableRow):
+        context = contexts.get(row[0])
+        if context is None:
+            return None
+        if not isinstance(context, UnreadableRow):
+            with suppress(*BROKEN):
+                return snapshot_from(row, context)
+    tell_unreadable("deal_chat_provisions", _id_of(row))
+    return None
 
 
 @lru_cache(maxsize=8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from ...application.cycle_report import AttemptReport, Cycle, CycleReport
 from ...application.ports.errors import PortError
 from ...application.ports.telemetry import Telemetry
@@ -34,13 +36,13 @@ class CombinedTelemetry:
         """Pass on."""
         tell_all(self._receivers, lambda receiver: receiver.attempted(cycle, report))
 
-    def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
+    def row_rolled_back(self, cycle: Cycle, error: PortError, row: UUID) -> None:
         """Pass on."""
-        tell_all(self._receivers, lambda receiver: receiver.row_rolled_back(cycle, error))
+        tell_all(self._receivers, lambda receiver: receiver.row_rolled_back(cycle, error, row))
 
-    def defect(self, cycle: Cycle, error: BaseException) -> None:
+    def defect(self, cycle: Cycle, error: BaseException, row: UUID | None) -> None:
         """Pass on."""
-        tell_all(self._receivers, lambda receiver: receiver.defect(cycle, error))
+        tell_all(self._receivers, lambda receiver: receiver.defect(cycle, error, row))
 
     def configuration_fault(self, cycle: Cycle, error: PortError) -> None:
         """Pass on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from uuid import UUID
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -77,10 +78,10 @@ class CycleMetrics:
         if counter is not None:
             counter.inc()
 
-    def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
+    def row_rolled_back(self, cycle: Cycle, error: PortError, row: UUID) -> None:
         """Nothing to count."""
 
-    def defect(self, cycle: Cycle, error: BaseException) -> None:
+    def defect(self, cycle: Cycle, error: BaseException, row: UUID | None) -> None:
         """Count it."""
         self.jobs.defect(cycle.job)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Final
+from uuid import UUID
 
 from attrs import define, field
 from structlog.typing import FilteringBoundLogger
@@ -83,16 +84,16 @@ class StructuredLog:
         more = _MORE_FIELDS.get((cycle.job, report.outcome), {})
         self._line(level, event, cycle, **attempt_fields(report), **more)
 
-    def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
+    def row_rolled_back(self, cycle: Cycle, error: PortError, row: UUID) -> None:
         """``row rolled back``."""
         known = isinstance(error, DatabaseUnavailable) and cycle.job in self._outages
-        self._line(
-            DEBUG if known else WARNING, "row rolled back", cycle, error_code=error.code, reason=str(error)
-        )
+        level = DEBUG if known else WARNING
+        self._line(level, "row rolled back", cycle, row=str(row), error_code=error.code, reason=str(error))
 
-    def defect(self, cycle: Cycle, error: BaseException) -> None:
-        """``defect``, with the error's class and where it came from."""
-        self._line(ERROR, "defect", cycle, error_code=type(error).__name__, frames=frames(error))
+    def defect(self, cycle: Cycle, error: BaseException, row: UUID | None) -> None:
+        """``defect``, with the error's class, where it came from, and the row that it was about."""
+        about = {} if row is None else {"row": str(row)}
+        self._line(ERROR, "defect", cycle, **about, error_code=type(error).__name__, frames=frames(error))
 
     def configuration_fault(self, cycle: Cycle, error: PortError) -> None:
         """``configuration fault``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Protocol
+from uuid import UUID
 
 from ..cycle_report import AttemptReport, Cycle, CycleReport
 from .errors import PortError
@@ -27,12 +28,12 @@ class Telemetry(Protocol):
         """One row was dealt with."""
         ...
 
-    def row_rolled_back(self, cycle: Cycle, error: PortError) -> None:
+    def row_rolled_back(self, cycle: Cycle, error: PortError, row: UUID) -> None:
         """Infrastructure failed under a row; the row is as before, nothing was counted."""
         ...
 
-    def defect(self, cycle: Cycle, error: BaseException) -> None:
-        """A programming error of ours ended one row's attempt, or the reading of a batch; nothing was counted."""
+    def defect(self, cycle: Cycle, error: BaseException, row: UUID | None) -> None:
+        """A programming error of ours ended the attempt of ``row``, or the reading of a batch; nothing was counted."""
         ...
 
     def configuration_fault(self, cycle: Cycle, error: PortError) -> None:

@@ -99,8 +99,14 @@ def an_aborted_cycle(telemetry: Telemetry, code: str = "CONNECTION_LOST") -> Non
             id="row skipped",
         ),
         pytest.param(
-            lambda to: to.row_rolled_back(CYCLE, RowRolledBack("40P01", "a deadlock")),
-            {"level": "warning", "event": "row rolled back", "error_code": "40P01", "reason": "a deadlock"},
+            lambda to: to.row_rolled_back(CYCLE, RowRolledBack("40P01", "a deadlock"), DEAL),
+            {
+                "level": "warning",
+                "event": "row rolled back",
+                "row": str(DEAL),
+                "error_code": "40P01",
+                "reason": "a deadlock",
+            },
             id="rolled back",
         ),
         pytest.param(
@@ -168,10 +174,11 @@ def test_defect_tells_its_class_and_place_but_not_its_message() -> None:
         try:
             raise KeyError("Flat 12, Ivanov")
         except KeyError as error:
-            StructuredLog().defect(CYCLE, error)
+            StructuredLog().defect(CYCLE, error, DEAL)
 
     (line,) = logs.parsed
     assert (line["level"], line["event"], line["error_code"]) == ("error", "defect", "KeyError")
+    assert line["row"] == str(DEAL)
     assert "test_defect_tells_its_class" in line["frames"][-1]
     assert "Ivanov" not in logs.text
 
@@ -184,7 +191,7 @@ def test_outage_is_said_once_and_its_end_once() -> None:
     with captured_logs() as logs:
         telemetry = StructuredLog()
         for _ in range(3):
-            telemetry.row_rolled_back(CYCLE, OUTAGE)
+            telemetry.row_rolled_back(CYCLE, OUTAGE, DEAL)
             an_aborted_cycle(telemetry)
         telemetry.cycle_completed(a_report(CycleEnd.COMPLETED))
         telemetry.cycle_completed(a_report(CycleEnd.COMPLETED))
