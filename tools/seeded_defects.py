@@ -153,6 +153,18 @@ DEFECTS: Final = (
         ("tests/unit/domain/test_recording_finalize.py",),
     ),
     Defect(
+        "a claim that a full disk kept from being settled stays counted",
+        (
+            Change(
+                f"{APPLICATION}/recording_finalize_retry.py",
+                "            await self._give_back(candidate, claimed, error, cycle)\n",
+                "            del error\n",
+            ),
+        ),
+        ("tests/unit/application/test_recording_finalize_retry.py",),
+        simulated=False,
+    ),
+    Defect(
         "a claim that is given back stays counted",
         (Change(f"{DOMAIN}/retry_schedule.py", "attempts=self.attempts - 1, ", "attempts=self.attempts, "),),
         ("tests/unit/domain/test_retry_schedule.py",),
