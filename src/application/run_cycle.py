@@ -99,7 +99,7 @@ async def run_cycle(
             with tracing.cycle(cycle):
                 await run.drain(lease)
     except asyncio.CancelledError:
-        telemetry.cycle_aborted(cycle, "Cancelled", None)
+        telemetry.cycle_aborted(cycle, "Cancelled")
         raise
     except PortError as error:
         run.abort(error)
@@ -153,8 +153,7 @@ class _Run(Generic[Candidate]):
             self.telemetry.configuration_fault(self.cycle, error)
         elif not isinstance(error, PortError):
             self.telemetry.defect(self.cycle, error, None)
-        reason = str(error) if isinstance(error, PortError) else None
-        self.telemetry.cycle_aborted(self.cycle, self.error_code, reason)
+        self.telemetry.cycle_aborted(self.cycle, self.error_code)
 
     async def _lane(self, lease: RunLease) -> None:
         while self._has_more() and self._may_go_on() and await self._still_holder(lease):

@@ -6,8 +6,6 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from .ports.errors import PortError
-
 
 class TroubleKind(StrEnum):
     """Why something that runs on its own cannot go on for now."""
@@ -29,8 +27,3 @@ class Trouble:
     kind: TroubleKind
     code: str
     error: BaseException | None = None
-
-    @property
-    def sentence(self) -> str | None:
-        """For people, where a port gave one; any other exception could quote a message."""
-        return str(self.error) if isinstance(self.error, PortError) else None

@@ -71,9 +71,9 @@ class MemoryTelemetry:
         self.calls.append("lock_lost")
         self.locks_lost.append(cycle)
 
-    def cycle_aborted(self, cycle: Cycle, code: str, reason: str | None) -> None:
+    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
         """Remember."""
-        del cycle, reason
+        del cycle
         self.calls.append("cycle_aborted")
         self.abortions.append(code)
 

@@ -52,9 +52,9 @@ class CombinedTelemetry:
         """Pass on."""
         tell_all(self._receivers, lambda receiver: receiver.lock_lost(cycle))
 
-    def cycle_aborted(self, cycle: Cycle, code: str, reason: str | None) -> None:
+    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
         """Pass on."""
-        tell_all(self._receivers, lambda receiver: receiver.cycle_aborted(cycle, code, reason))
+        tell_all(self._receivers, lambda receiver: receiver.cycle_aborted(cycle, code))
 
     def cycle_completed(self, report: CycleReport) -> None:
         """Pass on."""

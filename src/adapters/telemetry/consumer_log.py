@@ -15,7 +15,7 @@ from ...application.ports.consumer_telemetry import DeadLetter, MessagePlace
 from ...application.provision_created_deal import DEAL_CREATED
 from ...application.trouble import Trouble, TroubleKind
 from .frames import frames
-from .lines import attempt_fields, job_logger, said
+from .lines import attempt_fields, job_logger, meaning
 
 _HANDLED: Final[Mapping[Outcome, tuple[int, str]]] = {
     Outcome.PROVISIONED: (INFO, "chat provisioned"),
@@ -79,7 +79,7 @@ class ConsumerLog:
                 run_id,
                 source=trouble.kind.value,
                 error_code=trouble.code,
-                **said(trouble.sentence),
+                **meaning(trouble.code),
             )
 
     def trouble_ended(self, run_id: UUID, trouble: Trouble) -> None:

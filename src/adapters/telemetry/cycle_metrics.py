@@ -93,7 +93,7 @@ class CycleMetrics:
         """The lock is not known to be held."""
         self.jobs.lock_held(cycle.job, False)
 
-    def cycle_aborted(self, cycle: Cycle, code: str, reason: str | None) -> None:
+    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
         """The lock is about to be released, whatever comes after."""
         self.jobs.lock_held(cycle.job, False)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import structlog
 from structlog.typing import FilteringBoundLogger
 
@@ -24,6 +27,18 @@ def attempt_fields(report: AttemptReport) -> dict[str, object]:
     return fields
 
 
-def said(reason: str | None) -> dict[str, object]:
-    """The field ``reason``, a sentence for people, where there is one."""
-    return {} if reason is None else {"reason": reason}
+def meaning(code: str) -> dict[str, object]:
+    """The field ``reason``, a sentence for people, for the codes that say little to them.
+
+    By the code, since what an error itself says may quote a row.
+    """
+    return {"reason": _MEANINGS[code]} if code in _MEANINGS else {}
+
+
+_MEANINGS: Final[Mapping[str, str]] = {
+    "25006": "the database is read-only, as a standby is and a primary that was replaced",
+    "53100": "the database's disk is full",
+    "53200": "the database has run out of memory",
+    "53300": "the database has no connection left to give",
+    "54000": "the database takes no more transactions until it is vacuumed",
+}

@@ -12,7 +12,7 @@ from ...application.outbox_relay import OUTBOX_RELAY
 from ...application.relay_report import MessageFailure, PassReport
 from ...application.trouble import Trouble, TroubleKind
 from .frames import frames
-from .lines import job_logger, said
+from .lines import job_logger, meaning
 
 
 @define(eq=False)
@@ -95,7 +95,7 @@ class RelayLog:
                     run_id,
                     source=trouble.kind.value,
                     error_code=trouble.code,
-                    **said(trouble.sentence),
+                    **meaning(trouble.code),
                 )
 
     def trouble_ended(self, run_id: UUID, trouble: Trouble) -> None:

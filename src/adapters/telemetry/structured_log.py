@@ -16,7 +16,7 @@ from ...application.ports.errors import DatabaseUnavailable, PortError
 from ...application.recording_finalize_retry import RECORDING_FINALIZE_RETRY
 from ...domain.call_recording import FailureReason
 from .frames import frames
-from .lines import attempt_fields, job_logger, said
+from .lines import attempt_fields, job_logger, meaning
 
 _ATTEMPTS: Final[Mapping[str, Mapping[Outcome, tuple[int, str]]]] = {
     CHAT_PROVISION_RETRY: {
@@ -88,7 +88,7 @@ class StructuredLog:
         """``row rolled back``."""
         known = isinstance(error, DatabaseUnavailable) and cycle.job in self._outages
         level = DEBUG if known else WARNING
-        self._line(level, "row rolled back", cycle, row=str(row), error_code=error.code, reason=str(error))
+        self._line(level, "row rolled back", cycle, row=str(row), error_code=error.code)
 
     def defect(self, cycle: Cycle, error: BaseException, row: UUID | None) -> None:
         """``defect``, with the error's class, where it came from, and the row that it was about."""
@@ -104,11 +104,11 @@ class StructuredLog:
         """``lock lost``."""
         self._line(WARNING, "lock lost", cycle)
 
-    def cycle_aborted(self, cycle: Cycle, code: str, reason: str | None) -> None:
-        """``cycle aborted``, with the sentence where there is one."""
+    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
+        """``cycle aborted``, with a sentence where the code alone says little."""
         known = self._outages.get(cycle.job) == code
         self._outages[cycle.job] = code
-        self._line(DEBUG if known else WARNING, "cycle aborted", cycle, error_code=code, **said(reason))
+        self._line(DEBUG if known else WARNING, "cycle aborted", cycle, error_code=code, **meaning(code))
 
     def cycle_completed(self, report: CycleReport) -> None:
         """``cycle completed``, whatever ended it: ``end`` says what."""

@@ -44,11 +44,8 @@ class Telemetry(Protocol):
         """The run lock is not known to be held any more; no further row is started."""
         ...
 
-    def cycle_aborted(self, cycle: Cycle, code: str, reason: str | None) -> None:
-        """The cycle ended early because it could not go on; the next tick tries again.
-
-        ``reason`` is a sentence for people, where a port gave one.
-        """
+    def cycle_aborted(self, cycle: Cycle, code: str) -> None:
+        """The cycle ended early because it could not go on; the next tick tries again."""
         ...
 
     def cycle_completed(self, report: CycleReport) -> None:

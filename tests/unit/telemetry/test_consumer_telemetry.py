@@ -117,7 +117,6 @@ def handled(outcome: Outcome, **fields: Any) -> Happening:
                 "event": "outage began",
                 "source": "database",
                 "error_code": "CONNECTION_LOST",
-                "reason": "the connection to the database failed",
             },
             id="outage",
         ),

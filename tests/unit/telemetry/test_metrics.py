@@ -96,7 +96,7 @@ def test_lost_lock_is_not_held(registry: CollectorRegistry, metrics: CycleMetric
 def test_cancelled_cycle_leaves_no_lock_behind(registry: CollectorRegistry, metrics: CycleMetrics) -> None:
     metrics.cycle_started(CYCLE)
 
-    metrics.cycle_aborted(CYCLE, "Cancelled", None)
+    metrics.cycle_aborted(CYCLE, "Cancelled")
 
     assert lock_held(registry) == 0
 
