@@ -213,6 +213,30 @@ class Units(FinalizationContract):
         assert await second
         assert (await harness.stored()).entries == [entry]
 
+    async def test_opener_waits_for_whoever_changes_the_entry(self, harness: FinalizationHarness) -> None:
+        done = an_entry().done(now=LATER)
+
+        async def opened() -> bool:
+            async with harness.other.begin() as work:
+                return await work.open(an_entry(id=new_id()))
+
+        await harness.put(an_entry())
+        async with harness.store.begin() as work:
+            assert await work.write(FinalizationChange(entry=done))
+            opening = asyncio.create_task(opened())
+            await harness.until_blocked()
+            await work.commit()
+        assert not await opening
+        assert (await harness.stored()).entries == [done]
+
+    async def test_opener_does_not_wait_for_whoever_only_locks_the_entry(
+        self, harness: FinalizationHarness
+    ) -> None:
+        await harness.put(an_entry())
+        async with harness.store.begin() as holder, harness.other.begin() as work:
+            assert await holder.lock_entry(ENTRY_ID) is not None
+            assert not await work.open(an_entry(id=new_id()))
+
     # The ingest callback against the job
 
     async def test_ingest_waits_for_a_writer_and_sees_what_it_wrote(

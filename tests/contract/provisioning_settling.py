@@ -13,6 +13,7 @@ from attrs import evolve
 from messenger_jobs.application.ports.errors import ChatAlreadyExists, DataRejected
 from messenger_jobs.application.ports.provisioning import ProvisioningStore
 from messenger_jobs.domain.chat import Chat
+from messenger_jobs.domain.deal_chat_provision import ProvisionStatus
 from messenger_jobs.domain.errors import AttemptError
 from messenger_jobs.domain.provisioning import Provisioned, ProvisionSnapshot, Verdict, refuse
 
@@ -253,6 +254,46 @@ class Settling(ProvisioningContract):
         assert not await settle(harness.store, way, seen, provisioned(seen))
         assert not await settle(harness.store, way, seen, refused(seen))
         assert await harness.stored() == before
+
+    @both_ways
+    async def test_nothing_is_written_when_the_chat_is_being_archived(
+        self, harness: ProvisioningHarness, way: str
+    ) -> None:
+        await harness.put(a_provision(), a_chat())
+        seen = await read(harness.store, a_provision())
+        async with harness.writing(archived := evolve(a_chat(), status="Archived", version=1)):
+            settling = asyncio.create_task(settle(harness.store, way, seen, provisioned(seen)))
+            await harness.until_blocked()
+        assert not await settling
+        stored = await harness.stored()
+        assert stored.provision(PROVISION_ID).version == 0
+        assert (stored.chats, stored.participants, stored.messages) == ([archived], [], [])
+
+    @both_ways
+    async def test_chat_that_is_not_archived_after_all_is_used(
+        self, harness: ProvisioningHarness, way: str
+    ) -> None:
+        await harness.put(a_provision(), a_chat())
+        seen = await read(harness.store, a_provision())
+        async with harness.writing_in_vain(evolve(a_chat(), status="Archived", version=1)):
+            settling = asyncio.create_task(settle(harness.store, way, seen, provisioned(seen)))
+            await harness.until_blocked()
+        assert await settling
+        assert (await harness.stored()).provision(PROVISION_ID).status is ProvisionStatus.READY
+
+    async def test_chat_stays_as_it_was_seen_until_the_commit(self, harness: ProvisioningHarness) -> None:
+        await harness.put(a_provision(), a_chat())
+        seen = await read(harness.store, a_provision())
+        async with harness.other.begin() as work:
+            assert await work.settle(seen, provisioned(seen))
+            archiving = asyncio.create_task(harness.put(evolve(a_chat(), status="Archived", version=1)))
+            await harness.until_blocked()
+            assert (await harness.stored()).chats == [a_chat()]
+            await work.commit()
+        await archiving
+        stored = await harness.stored()
+        assert stored.provision(PROVISION_ID).status is ProvisionStatus.READY
+        assert [chat.status for chat in stored.chats] == ["Archived"]
 
     async def test_row_that_is_gone_is_not_written(self, harness: ProvisioningHarness) -> None:
         seen = ProvisionSnapshot(provision=a_provision())

@@ -187,7 +187,7 @@ class Transaction:
         done, self._done = self._done, []
         for step in done:
             if isinstance(step, _Locked):
-                self._locks.release(step.key)
+                self._locks.release(self, step.key)
         self._state = _State.OVER
 
     async def roll_back(self) -> None:
@@ -232,6 +232,13 @@ class Transaction:
         await self._acquire((table.name, key))
         return table.get(key, self)
 
+    async def lock_shared(self, table: Table[Row], key: Hashable) -> Row | None:
+        """As `lock`, but others may share the lock, and nobody may write the row until all of them are done."""
+        if table.get(key, self) is None:
+            return None
+        await self._acquire((table.name, key), shared=True)
+        return table.get(key, self)
+
     async def insert(self, table: Table[Row], row: Row) -> None:
         """Add a row, waiting for other transactions that are about to take, or to give up, its unique values.
 
@@ -254,15 +261,19 @@ class Transaction:
         return True
 
     async def update(self, table: Table[Row], row: Row) -> bool:
-        """Replace the row with the same primary key, locking it; False when there is none."""
+        """Replace the row with the same primary key, locking it and its unique values; False when there is none.
+
+        Whoever inserts one of these values meanwhile waits, for the row may become another one; who only locks a row
+        does not make anybody wait with that.
+        """
         key = table.key.value(row)
         before = await self.lock(table, key)
         if before is None:
             return False
         self._check(table, row)
         for unique in table.unique:
+            await self._acquire_value(table, unique, before)
             if unique.value(row) != unique.value(before):
-                await self._acquire((table.name, unique.name, unique.value(before)))
                 await self._take(table, unique, row)
         self._write(table, key, row)
         return True
@@ -274,7 +285,7 @@ class Transaction:
         if row is None:
             return False
         for unique in table.unique:
-            await self._acquire((table.name, unique.name, unique.value(row)))
+            await self._acquire_value(table, unique, row)
         self._write(table, key, None)
         return True
 
@@ -282,15 +293,18 @@ class Transaction:
         """For the locks to say that this one is the transaction's from now on."""
         self._done.append(_Locked(key))
 
-    async def _acquire(self, key: Hashable) -> None:
-        await self._locks.acquire(self, key, timeout=self._lock_timeout)
+    async def _acquire(self, key: Hashable, *, shared: bool = False) -> None:
+        await self._locks.acquire(self, key, timeout=self._lock_timeout, shared=shared)
+
+    async def _acquire_value(self, table: Table[Row], unique: Unique[Row], row: Row) -> None:
+        value = unique.value(row)
+        if value is not None:
+            await self._acquire((table.name, unique.name, value))
 
     async def _take(self, table: Table[Row], unique: Unique[Row], row: Row) -> None:
+        await self._acquire_value(table, unique, row)
         value = unique.value(row)
-        if value is None:
-            return
-        await self._acquire((table.name, unique.name, value))
-        if table.find(unique, value, self) is not None:
+        if value is not None and table.find(unique, value, self) is not None:
             raise ConstraintViolation("23505", unique.name)
 
     def _check(self, table: Table[Row], row: Row) -> None:
@@ -318,7 +332,7 @@ class Transaction:
         while len(self._done) > mark:
             step = self._done.pop()
             if isinstance(step, _Locked):
-                self._locks.release(step.key)
+                self._locks.release(self, step.key)
             else:
                 step()
 

@@ -95,7 +95,7 @@ class MemoryProvisioningStore:
         async with self._reading("poison ids") as reads:
             return [
                 row.id
-                for row in sorted(reads.provisions(), key=place)
+                for row in sorted(reads.provisions(), key=lambda row: (row.created_at, row.id))
                 if row.status != ProvisionStatus.READY
                 and _exhausted(row, rules)
                 and error in (None, row.last_error)

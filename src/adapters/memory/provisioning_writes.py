@@ -36,7 +36,7 @@ async def write_verdict(
     row = await transaction.lock(database.provisions, seen.provision.id)
     if row is None or row.version != seen.provision.version:
         return False
-    if seen.chat is not None and _moved(seen.chat, transaction.get(database.chats, seen.chat.id)):
+    if seen.chat is not None and not await _lock_unmoved(database, transaction, seen.chat):
         return False
     if isinstance(verdict, Provisioned):
         if verdict.new_chat is not None:
@@ -55,6 +55,13 @@ async def write_provision(
     if row is None or row.version != provision.version - 1:
         return False
     return await transaction.update(database.provisions, provision_row(provision))
+
+
+async def _lock_unmoved(database: MessengerDatabase, transaction: Transaction, seen: Chat) -> bool:
+    """Whether the chat is as it was seen; nobody archives it before this commits then."""
+    if _moved(seen, transaction.get(database.chats, seen.id)):
+        return False
+    return not _moved(seen, await transaction.lock_shared(database.chats, seen.id))
 
 
 def _moved(seen: Chat, now: Chat | None) -> bool:

@@ -66,7 +66,11 @@ class FinalizationUnit(UnitOfWork, Protocol):
         ...
 
     async def open(self, entry: RecordingFinalize) -> bool:
-        """Insert a finalize row; False when the recording has one (``ux_rfa_recording``), and then nothing."""
+        """Insert a finalize row; False when the recording has one (``ux_rfa_recording``), and then nothing.
+
+        Waits for a concurrent transaction that is about to insert the recording's row, or has written it; raises
+        `RowRolledBack` when the wait exceeds the lock time-out.
+        """
         ...
 
     async def write(self, change: FinalizationChange) -> bool:

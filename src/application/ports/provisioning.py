@@ -90,7 +90,8 @@ class ProvisioningUnit(UnitOfWork, Protocol):
     async def settle(self, seen: ProvisionSnapshot, verdict: Verdict) -> bool:
         """Write everything of ``verdict`` but its event; False when ``seen`` is out of date, and then nothing.
 
-        Out of date means that the row's version has moved, or the chat's version, kind or status has.
+        Out of date means that the row's version has moved, or the chat's version, kind or status has; whoever is
+        changing the chat is waited for, and whoever wants to change it waits until this transaction has ended.
         Participants are written additively: one that is present by now stays as it is. Raises `ChatAlreadyExists`
         when a concurrent creator won, `DataRejected` when the database refuses the values; either way a
         surrounding `savepoint` undoes the half.
