@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
 from uuid import UUID
 
 import pytest
@@ -87,6 +87,20 @@ class Selection(FinalizationContract):
         )
         await harness.put(recording, an_entry())
         assert await read(harness) == [seen(recording)]
+
+    async def test_times_are_read_in_utc_whatever_zone_a_session_has(
+        self, harness: FinalizationHarness
+    ) -> None:
+        await harness.put(a_recording(status=RecordingStatus.AVAILABLE), an_entry())
+        (snapshot,) = await read(harness)
+        recording, entry = snapshot.recording, snapshot.entry
+        assert recording is not None
+        times = (
+            *(entry.schedule.next_attempt_at, entry.created_at, entry.updated_at),
+            *(recording.session_ended_at, recording.started_at, recording.ended_at, recording.available_at),
+            *(recording.created_at, recording.updated_at),
+        )
+        assert {time and time.tzinfo for time in times} == {UTC}
 
     async def test_candidate_whose_recording_is_gone_has_none(self, harness: FinalizationHarness) -> None:
         await harness.put(an_entry())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
 from uuid import UUID
 
 from attrs import evolve
@@ -97,6 +97,19 @@ class Selection(ProvisioningContract):
         assert unordered(seen) == unordered(
             ProvisionSnapshot(provision=provision, chat=chat, participants=(there, gone))
         )
+
+    async def test_times_are_read_in_utc_whatever_zone_a_session_has(
+        self, harness: ProvisioningHarness
+    ) -> None:
+        await harness.put(a_chat(), a_participant(left_at=AS_OF), a_provision())
+        (seen,) = await harness.store.candidates(as_of=AS_OF, after=None, limit=10, rules=RULES)
+        (participant,) = seen.participants
+        assert seen.chat is not None
+        times = (
+            *(seen.provision.schedule.next_attempt_at, seen.provision.created_at, seen.provision.updated_at),
+            *(seen.chat.created_at, seen.chat.updated_at, participant.joined_at, participant.left_at),
+        )
+        assert {time and time.tzinfo for time in times} == {UTC}
 
     async def test_candidate_of_a_deal_without_a_chat_has_none(self, harness: ProvisioningHarness) -> None:
         provision = a_provision(members=(a_member(), a_member(SELLER, "Ж" * 32)), title="Ж" * 256)

@@ -1,8 +1,9 @@
-"""A statement's rows, as plain tuples whatever kind of rows a host's connection makes."""
+"""A statement's rows, as plain tuples in UTC, whatever rows a host's connection makes and what zone it stands in."""
 
 from __future__ import annotations
 
-from typing import Any, Final, LiteralString
+from datetime import UTC, datetime
+from typing import Any, Final, LiteralString, cast
 
 import psycopg
 from attrs import frozen
@@ -66,10 +67,16 @@ async def rows_one_by_one(
     with TranslatedErrors():
         cursor = AsyncCursor(connection, row_factory=tuple_row)
         await cursor.execute(statement, parameters, prepare=prepare)
+        rows: list[Row | UnreadableRow]
         try:
-            return [*await cursor.fetchall()]
+            rows = [*await cursor.fetchall()]
         except _NOT_FOR_PYTHON:
-            return [await _row_at(cursor, number) for number in range(cursor.rowcount)]
+            rows = [await _row_at(cursor, number) for number in range(cursor.rowcount)]
+    if (
+        connection.pgconn.parameter_status(b"TimeZone") == b"UTC"
+    ):  # ours always; for every value, asking would cost
+        return rows
+    return [row if isinstance(row, UnreadableRow) else tuple(map(_in_utc, row)) for row in rows]
 
 
 async def rows_from(
@@ -95,3 +102,10 @@ async def _row_at(cursor: AsyncCursor[Row], number: int) -> Row | UnreadableRow:
         return UnreadableRow(tuple(None if value is None else bytes(value).decode() for value in written))
     assert row is not None
     return row
+
+
+def _in_utc(value: object) -> object:
+    """In the zone of a session, a day may have 25 hours: sums and differences of its times would be an hour off."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    return [*map(_in_utc, cast("list[object]", value))] if isinstance(value, list) else value

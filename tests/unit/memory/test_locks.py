@@ -29,7 +29,9 @@ def locks() -> Locks:
     return Locks(ManualClock())
 
 
-async def waiting(locks: Locks, owner: Owner, key: object = KEY, *, shared: bool = False) -> asyncio.Task[None]:
+async def waiting(
+    locks: Locks, owner: Owner, key: object = KEY, *, shared: bool = False
+) -> asyncio.Task[None]:
     task = asyncio.create_task(locks.acquire(owner, key, timeout=LONG, shared=shared))
     await asyncio.sleep(0)
     assert not task.done()
