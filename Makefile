@@ -37,6 +37,7 @@ simulate: .venv/dev.stamp ## play HISTORIES of the whole system with faults, and
 fuzz: .venv/dev.stamp ## run the property tests and the simulation for long, with new random histories
 	@$(BIN)/pytest --hypothesis-profile=fuzz --timeout=0 tests/property tests/simulation/test_histories.py
 	@$(BIN)/python -m tests.simulation --small-worlds
+	@$(BIN)/python -m tests.simulation --on-postgres --histories 20000 --seed $$(date +%s)
 	@$(BIN)/python -m tests.simulation --histories 1000000 --seed $$(date +%s)
 
 soak: .venv/dev.stamp ## kill, pause and cut real workers and servers for SECONDS, and see that nothing is lost

@@ -17,12 +17,12 @@ from uuid import UUID
 from attrs import asdict, evolve, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from messenger_jobs.adapters.postgres import provision_statements
 from messenger_jobs.adapters.postgres.fetching import rows_on
 from messenger_jobs.adapters.postgres.finalization_inspection import PostgresFinalizationInspection
 from messenger_jobs.adapters.postgres.finalization_store import PostgresFinalizationStore
 from messenger_jobs.adapters.postgres.host_connection import HostTransaction
 from messenger_jobs.adapters.postgres.provision_rows import due_parameters
+from messenger_jobs.adapters.postgres.provision_statements import DUE
 from messenger_jobs.adapters.postgres.provisioning_inspection import PostgresProvisioningInspection
 from messenger_jobs.adapters.postgres.provisioning_store import PostgresProvisioningStore
 from messenger_jobs.application.cursor import Cursor
@@ -143,6 +143,8 @@ def entries_of(scene: Scene) -> list[RecordingFinalize]:
     ]
 
 
+DUE_IDS: Final = "select p.id from messenger.deal_chat_provisions p where " + DUE  # noqa: S608
+
 _INSERT_CHAT: Final = """
 insert into messenger.chats (id, kind, status, title, created_at, updated_at)
 values (%s, 'Group', 'Active', '', now(), now())
@@ -203,7 +205,7 @@ async def test_provisions_are_selected_as_the_domain_says(
 
         by_rule = await rows_on(
             connection,
-            "select p.id from messenger.deal_chat_provisions p where " + provision_statements.DUE,
+            DUE_IDS,
             due_parameters(as_of, rules),
         )
         assert {id_ for (id_,) in by_rule} == {row.id for row in due}

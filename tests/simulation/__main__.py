@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 
-from tests.simulation.choices import Replayed, decoded
+from tests.simulation.choices import Picks, Replayed, decoded
 from tests.simulation.exhaustive import Bound, explore_all
 from tests.simulation.exploration import Tally, explore
+from tests.simulation.on_postgres import Comparison
+from tests.simulation.postgres_replay import Difference
+from tests.simulation.replay_server import replay_server
 from tests.simulation.shrinking import replayed, shrunk
 from tests.simulation.simulation import INVARIANTS
 from tests.simulation.small_worlds import SMALL_WORLDS
 from tests.simulation.wandering import SCENARIOS, wander
+from tests.support.postgres_servers import any_migrated_database
 
 
 def play_many(options: Namespace) -> int:
@@ -46,12 +52,47 @@ def try_everything() -> int:
 
 def replay(code: str) -> int:
     """Tell the story of one history; 1 when it goes wrong."""
+    scenario, picks = _decoded(code)
+    history = wander(scenario, Replayed(picks))
+    _say(str(history))
+    return 1 if history.violations else 0
+
+
+def _decoded(code: str) -> tuple[str, Picks]:
     scenario, _, word = code.partition("-")
     if scenario not in SCENARIOS:
         sys.exit(f"--replay {code!r} names no scenario: it begins with one of {', '.join(sorted(SCENARIOS))}")
-    history = wander(scenario, Replayed(decoded(word)))
-    _say(str(history))
-    return 1 if history.violations else 0
+    return scenario, decoded(word)
+
+
+def play_on_postgres(options: Namespace) -> int:
+    """Play the histories of a seed, or one again, in memory and on a real PostgreSQL; 1 when they differ."""
+
+    def show_progress(played: int) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{played:,} of {options.histories:,} histories")
+
+    async def compare(database_url: str, comparison: Comparison) -> None:
+        async with replay_server(database_url) as server:
+            if options.replay:
+                scenario, picks = _decoded(options.replay)
+                await comparison.add(scenario, Replayed(picks), server)
+            else:
+                await comparison.add_seeded(options.seed, range(options.histories), server)
+
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # what is lost on purpose is not worth a warning
+    comparison, started = Comparison(on_history=show_progress), time.perf_counter()
+    with any_migrated_database() as database_url:
+        try:
+            asyncio.run(compare(database_url, comparison))
+        except Difference as difference:
+            _say(str(difference))
+            return 1
+    seconds = time.perf_counter() - started
+    _say(
+        f"{comparison}\nseed {options.seed}, {seconds:.0f} s: {comparison.compared / seconds:.1f} per second"
+    )
+    return 0
 
 
 def _say(text: str) -> None:
@@ -82,8 +123,13 @@ def main() -> int:
     parser.add_argument(
         "--unshrunk", action="store_true", help="tell a history that goes wrong as it was found"
     )
+    parser.add_argument(
+        "--on-postgres", action="store_true", help="play each on a real PostgreSQL too, and compare"
+    )
     parser.add_argument("--replay", metavar="CODE", help="play this one history and tell its story")
     options = parser.parse_args()
+    if options.on_postgres:
+        return play_on_postgres(options)
     if options.replay:
         return replay(options.replay)
     return try_everything() if options.small_worlds else play_many(options)

@@ -31,6 +31,7 @@ from messenger_jobs.domain.evidence import RecordingFormat
 
 from tests.simulation.broker import SimulatedPublisher
 from tests.simulation.faults import Port
+from tests.simulation.journalled import database_switch, journalled
 from tests.simulation.names import FILE, id_of
 from tests.simulation.observed import (
     ObservedFinalizationStore,
@@ -55,11 +56,17 @@ def _provisioning(process: Process) -> ProvisionDealChat:
 
 
 def _provisions(process: Process) -> MemoryProvisioningStore:
-    return MemoryProvisioningStore(process.world.database, switch=process.exchange(Port.DATABASE))
+    store = MemoryProvisioningStore(process.world.database, switch=database_switch(process))
+    return journalled(process, store)
 
 
 def _finalizations(process: Process) -> MemoryFinalizationStore:
-    return MemoryFinalizationStore(process.world.database, switch=process.exchange(Port.DATABASE))
+    store = MemoryFinalizationStore(process.world.database, switch=database_switch(process))
+    return journalled(process, store)
+
+
+def _outbox_queue(process: Process) -> MemoryOutboxQueue:
+    return journalled(process, MemoryOutboxQueue(process.world.database, switch=database_switch(process)))
 
 
 def _announcer(process: Process) -> Announcer:
@@ -127,10 +134,10 @@ def recording_job(pace: Pace = Pace()) -> Application:
             return {entry.id: entry for entry in entries if entry.is_due(as_of=as_of)}
 
         store = ObservedFinalizationStore(
-            process.world.database, switch=process.exchange(Port.DATABASE), process=process
+            process.world.database, switch=database_switch(process), process=process
         )
         job = RecordingFinalizeRetry(
-            store=store,
+            store=journalled(process, store),
             storage=ObservedStorage(process),
             announcer=_announcer(process),
             clock=process.clock,
@@ -149,9 +156,8 @@ def relay(*, batch_size: int = 500) -> Application:
     options = OutboxRelayOptions(batch_size=batch_size)
 
     def application(process: Process) -> Run:
-        world = process.world
         draining = OutboxRelay(
-            queue=MemoryOutboxQueue(world.database, switch=process.exchange(Port.DATABASE)),
+            queue=_outbox_queue(process),
             publisher=SimulatedPublisher(process),
             locks=_locks(process),
             clock=process.clock,
@@ -169,8 +175,7 @@ def requeue_dead_messages() -> Application:
     """An operator who lets all parked messages be sent again."""
 
     def application(process: Process) -> Run:
-        queue = MemoryOutboxQueue(process.world.database, switch=process.exchange(Port.DATABASE))
-        requeue = RequeueDeadMessages(queue=queue)
+        requeue = RequeueDeadMessages(queue=_outbox_queue(process))
         return requeue.all
 
     return application

@@ -13,6 +13,7 @@ from tests.simulation.choices import Choices, Picks, Recorded, encoded
 from tests.simulation.deals import deals
 from tests.simulation.faults import Fault, Port
 from tests.simulation.healing import heal
+from tests.simulation.journal import Journal
 from tests.simulation.monitor import Violation
 from tests.simulation.process import Gate, Process
 from tests.simulation.recordings import recordings
@@ -79,10 +80,10 @@ class History:
         return f"--replay {self.code}"
 
 
-def wander(scenario: str, choices: Choices, *, told: bool = True) -> History:
+def wander(scenario: str, choices: Choices, *, told: bool = True, journal: Journal | None = None) -> History:
     """Play one history to its end."""
     recorded = Recorded(choices)
-    world = World()
+    world = World(journal=journal)
     with world.loop.running():
         simulation = Simulation(world, Story(told))
         SCENARIOS[scenario](simulation, recorded)

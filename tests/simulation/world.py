@@ -19,6 +19,8 @@ from messenger_jobs.domain.evidence import Evidence
 from messenger_jobs.domain.finalization import FinalizationRules
 
 from tests.simulation.faults import Port
+from tests.simulation.journal import Journal
+from tests.simulation.journalled import JournalledDatabase, seen
 from tests.simulation.loop import SimulationLoop
 from tests.support.builders import NOW
 
@@ -49,6 +51,8 @@ def _nothing(gate: Gate) -> None:
 class World:
     """Servers, time, and the people who use them."""
 
+    journal: Journal | None = None
+    """Where everything that is asked of the database is written down, if anywhere."""
     clock: ManualClock = field(factory=lambda: ManualClock(NOW))
     loop: SimulationLoop = field(init=False)
     database: MessengerDatabase = field(init=False)
@@ -71,12 +75,18 @@ class World:
 
     def __attrs_post_init__(self) -> None:
         self.loop = SimulationLoop(self.clock)  # type: ignore[abstract] # only for type checkers
-        self.database = MessengerDatabase(self.clock)
+        self.database = (
+            MessengerDatabase(self.clock)
+            if self.journal is None
+            else JournalledDatabase(self.clock, self.journal)
+        )
         self.lock_server = RunLockServer(self.clock, LOCK_TTL)
 
     def observe(self, by: Process | None) -> None:
         """Let the invariants see what has been committed since the last look."""
         self.monitor.observe(by)
+        if self.journal is not None:
+            self.journal.events.append(seen(self.database))
 
     def outage(self, port: Port) -> PortError | None:
         """What every exchange with a server comes to that is down."""

@@ -143,6 +143,21 @@ def pytest_report_header() -> str:
     return f"PostgreSQL: {', '.join(choice.label for choice in _CHOICES) or _NONE_HERE}"
 
 
+@contextmanager
+def any_migrated_database() -> Iterator[str]:
+    """The URL of a fresh, migrated database on the best server there is, for whoever is no test."""
+    from messenger_jobs.adapters.postgres.migrations import migrate
+
+    if not _CHOICES:
+        raise RuntimeError(_NONE_HERE)
+    with (
+        _CHOICES[0].running() as admin_url,
+        PostgresTestServer(_CHOICES[0].label, admin_url).database() as url,
+    ):
+        migrate(url)
+        yield url
+
+
 @pytest.fixture(
     scope="session", params=_CHOICES_OR_NONE, ids=lambda choice: choice.label if choice else "none"
 )
