@@ -81,16 +81,12 @@ DEFECTS: Final = (
         (
             Change(
                 f"{MEMORY}/provisioning.py",
-                "                if message is not None:\n"
-                "                    await insert_message(self._database, transaction, message)\n"
-                "                transaction.publish()\n"
-                "                return True\n",
-                "                transaction.publish()\n"
+                "            if message is not None:\n"
+                "                await insert_message(self._database, transaction, message)\n"
+                "            return True\n",
                 "        if message is not None:\n"
-                "            with self._database.transaction(self._switch) as transaction:\n"
-                '                async with transaction.statement("settle"):\n'
-                "                    await insert_message(self._database, transaction, message)\n"
-                "                    transaction.publish()\n"
+                '            async with self._database.statement("settle", self._switch) as transaction:\n'
+                "                await insert_message(self._database, transaction, message)\n"
                 "        return True\n",
             ),
         ),

@@ -70,6 +70,14 @@ class MemoryDatabase:
         return Transaction(self.locks, switch, self._lock_timeout, self._open)
 
     @asynccontextmanager
+    async def statement(self, operation: str, switch: Switch = let_others_run) -> AsyncGenerator[Transaction]:
+        """A statement in autocommit mode: what it wrote is committed, and unlocked, before it is answered."""
+        with self.transaction(switch) as transaction:
+            async with transaction.statement(operation):
+                yield transaction
+                transaction.publish()
+
+    @asynccontextmanager
     async def begin(self, switch: Switch = let_others_run) -> AsyncGenerator[Transaction]:
         """A transaction, rolled back unless committed."""
         with self.transaction(switch) as transaction:
@@ -181,7 +189,7 @@ class Transaction:
         await self._switch(Step("commit", Phase.ANSWERED))
 
     def publish(self) -> None:
-        """Commit without an exchange, within a statement that is a transaction of its own."""
+        """Commit, and unlock, without an exchange."""
         for table in self._written:
             table.publish(self)
         done, self._done = self._done, []

@@ -49,11 +49,8 @@ class MemoryFinalizationStore:
 
     async def write(self, change: FinalizationChange) -> bool:
         """See `FinalizationStore.write`."""
-        with self._database.transaction(self._switch) as transaction:
-            async with transaction.statement("write"):
-                written = await write_change(self._database, transaction, change)
-                transaction.publish()
-                return written
+        async with self._database.statement("write", self._switch) as transaction:
+            return await write_change(self._database, transaction, change)
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[MemoryFinalizationUnit]:
@@ -85,9 +82,8 @@ class MemoryFinalizationStore:
 
     @asynccontextmanager
     async def _reading(self, operation: str) -> AsyncGenerator[Transaction]:
-        with self._database.transaction(self._switch) as transaction:
-            async with transaction.statement(operation):
-                yield transaction
+        async with self._database.statement(operation, self._switch) as transaction:
+            yield transaction
 
     def _snapshot(self, transaction: Transaction, entry: RecordingFinalize) -> FinalizeSnapshot:
         key = call_recording_available_key(entry.recording_id)

@@ -102,9 +102,8 @@ class MemoryFinalizationInspection:
 
     @asynccontextmanager
     async def _reading(self, operation: str) -> AsyncGenerator[Transaction]:
-        with self._database.transaction(self._switch) as transaction:
-            async with transaction.statement(operation):
-                yield transaction
+        async with self._database.statement(operation, self._switch) as transaction:
+            yield transaction
 
 
 def _place(state: RowState, row: RowSummary) -> tuple[datetime, UUID]:

@@ -72,19 +72,17 @@ class MemoryOutboxQueue:
 
     async def prune(self, *, published_before: datetime, limit: int) -> int:
         """See `OutboxQueue.prune`."""
-        with self._database.transaction(self._switch) as transaction:
-            async with transaction.statement("prune"):
-                old = [
-                    (row.published_at, row.id)
-                    for row in transaction.rows(self._database.outbox)
-                    if row.published_at is not None and row.published_at < published_before
-                ]
-                pruned = 0
-                for _, id_ in sorted(old):
-                    if pruned < limit and transaction.try_lock(self._database.outbox, id_) is not None:
-                        pruned += await transaction.delete(self._database.outbox, id_)
-                transaction.publish()
-                return pruned
+        async with self._database.statement("prune", self._switch) as transaction:
+            old = [
+                (row.published_at, row.id)
+                for row in transaction.rows(self._database.outbox)
+                if row.published_at is not None and row.published_at < published_before
+            ]
+            pruned = 0
+            for _, id_ in sorted(old):
+                if pruned < limit and transaction.try_lock(self._database.outbox, id_) is not None:
+                    pruned += await transaction.delete(self._database.outbox, id_)
+            return pruned
 
     async def dead(self, *, after_id: int, limit: int) -> Sequence[DeadMessage]:
         """See `OutboxQueue.dead`."""
@@ -110,10 +108,9 @@ class MemoryOutboxQueue:
         )
 
     async def _rows(self, operation: str, wanted: Callable[[OutboxRow], bool]) -> list[OutboxRow]:
-        with self._database.transaction(self._switch) as transaction:
-            async with transaction.statement(operation):
-                rows = [row for row in transaction.rows(self._database.outbox) if wanted(row)]
-                return sorted(rows, key=lambda row: row.id)
+        async with self._database.statement(operation, self._switch) as transaction:
+            rows = [row for row in transaction.rows(self._database.outbox) if wanted(row)]
+            return sorted(rows, key=lambda row: row.id)
 
     async def _update(
         self,
@@ -123,13 +120,8 @@ class MemoryOutboxQueue:
         updated: Callable[[OutboxRow], OutboxRow],
     ) -> list[int]:
         """One statement; rows are locked in the order of their ids, and only changed if they are wanted by then."""
-        with self._database.transaction(self._switch) as transaction:
-            async with transaction.statement(operation):
-                changed = [
-                    id_ for id_ in sorted(set(ids)) if await self._change(transaction, id_, wanted, updated)
-                ]
-                transaction.publish()
-                return changed
+        async with self._database.statement(operation, self._switch) as transaction:
+            return [id_ for id_ in sorted(set(ids)) if await self._change(transaction, id_, wanted, updated)]
 
     async def _change(
         self,

@@ -53,17 +53,15 @@ class MemoryProvisioningStore:
         rules: ProvisioningRules,
     ) -> bool:
         """See `ProvisioningStore.settle`."""
-        with self._database.transaction(self._switch) as transaction:
-            async with transaction.statement("settle"):
-                row = transaction.try_lock(self._database.provisions, seen.provision.id)
-                if row is None or not is_due(row, as_of=as_of, rules=rules):
-                    return False
-                if not await write_verdict(self._database, transaction, seen, verdict):
-                    return False
-                if message is not None:
-                    await insert_message(self._database, transaction, message)
-                transaction.publish()
-                return True
+        async with self._database.statement("settle", self._switch) as transaction:
+            row = transaction.try_lock(self._database.provisions, seen.provision.id)
+            if row is None or not is_due(row, as_of=as_of, rules=rules):
+                return False
+            if not await write_verdict(self._database, transaction, seen, verdict):
+                return False
+            if message is not None:
+                await insert_message(self._database, transaction, message)
+            return True
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[MemoryProvisioningUnit]:
@@ -103,9 +101,8 @@ class MemoryProvisioningStore:
 
     @asynccontextmanager
     async def _reading(self, operation: str) -> AsyncGenerator[ProvisioningReads]:
-        with self._database.transaction(self._switch) as transaction:
-            async with transaction.statement(operation):
-                yield ProvisioningReads(self._database, transaction)
+        async with self._database.statement(operation, self._switch) as transaction:
+            yield ProvisioningReads(self._database, transaction)
 
 
 @frozen

@@ -91,9 +91,8 @@ class MemoryProvisioningInspection:
 
     @asynccontextmanager
     async def _reading(self, operation: str) -> AsyncGenerator[Transaction]:
-        with self._database.transaction(self._switch) as transaction:
-            async with transaction.statement(operation):
-                yield transaction
+        async with self._database.statement(operation, self._switch) as transaction:
+            yield transaction
 
 
 def _place(state: RowState, row: RowSummary) -> tuple[datetime, UUID]:

@@ -19,6 +19,7 @@ from tests.support.builders import NOW, PROVISION_ID, RULES, a_failed_provision,
 from tests.unit.application.cycles import TTL, ScriptedSwitch
 
 SEEN = ProvisionSnapshot(provision=a_provision())
+OUT_OF_DATE = ProvisionSnapshot(provision=a_provision(version=7))
 
 
 def steps(*operations: str) -> list[Step]:
@@ -47,6 +48,23 @@ async def test_call_of_the_store_is_one_exchange(
     put_provision(database, a_provision())
     await call(MemoryProvisioningStore(database, switch=switch))
     assert switch.steps == steps(operation)
+
+
+@pytest.mark.parametrize("verdict_on", [SEEN, OUT_OF_DATE], ids=["written", "out of date"])
+async def test_statement_in_autocommit_mode_unlocks_before_it_is_answered(
+    verdict_on: ProvisionSnapshot,
+) -> None:
+    database = MessengerDatabase(ManualClock(NOW))
+    held: list[tuple[Phase, int]] = []
+
+    async def look(step: Step) -> None:
+        held.append((step.phase, database.locks.held))
+
+    put_provision(database, a_provision())
+    store = MemoryProvisioningStore(database, switch=look)
+    settled = await store.settle(verdict_on, refused(verdict_on), None, as_of=NOW, rules=RULES)
+    assert settled is (verdict_on is SEEN)
+    assert held == [(Phase.SENT, 0), (Phase.ANSWERED, 0)]
 
 
 @pytest.mark.parametrize(
