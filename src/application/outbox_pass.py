@@ -71,6 +71,10 @@ class OutboxPass:
     _held: set[Key] = field(factory=set[Key], init=False)
     _up_to: int = field(default=0, init=False)
     _next_batch: Sequence[QueuedMessage] | None = field(default=None, init=False)
+    _events: Mapping[int, Event | Unpublishable] = field(factory=dict[int, Event | Unpublishable], init=False)
+    _next_events: Mapping[int, Event | Unpublishable] = field(
+        factory=dict[int, Event | Unpublishable], init=False
+    )
     _late_at: float | None = field(default=None, init=False)
 
     async def run(self) -> PassReport:
@@ -108,7 +112,7 @@ class OutboxPass:
     async def _publish_all(self) -> None:
         batch = await self._batch_behind(0)
         while batch and await self._goes_on():
-            self._next_batch = None
+            self._next_batch, self._events, self._next_events = None, self._next_events, {}
             await self._publish(batch)
             if self.published >= BATCHES_PER_PASS * self.batch_size:
                 self.more = True
@@ -160,8 +164,8 @@ class OutboxPass:
         Meanwhile the receipts of the round before are marked, and what follows the batch's ``last_id`` is read.
         """
         heads = sorted((lane[0] for lane in lanes.values()), key=lambda message: message.id)
-        meanwhile, receipts = await asyncio.gather(
-            self._mark_and_read_on(last_id), self._send(heads), return_exceptions=True
+        *meanwhile, receipts = await asyncio.gather(
+            self._mark_published(), self._read_on(last_id), self._send(heads), return_exceptions=True
         )
         if isinstance(receipts, BaseException):
             raise receipts
@@ -181,26 +185,31 @@ class OutboxPass:
                     failures.append((head, receipt))
                 case _:
                     assert_never(receipt)
-        if isinstance(meanwhile, BaseException):
-            raise meanwhile
+        for failure in filter(None, meanwhile):
+            raise failure
         if outage is None:
             await self._mark_failed(lanes, failures)
         else:
             self._abort(Trouble(kind=TroubleKind.BROKER, code=outage))
 
-    async def _mark_and_read_on(self, last_id: int) -> None:
-        await self._mark_published()
+    async def _read_on(self, last_id: int) -> None:
         if self._next_batch is None:
-            self._next_batch = await self._batch_behind(last_id)
+            batch = await self._batch_behind(last_id)
+            # Here, since the broker is still busy; a round begins with what everybody else waits for.
+            self._next_events = {
+                queued.id: _enveloped(queued) for queued in batch if _key(queued) not in self._held
+            }
+            self._next_batch = batch
 
     async def _send(self, heads: Sequence[QueuedMessage]) -> Mapping[int, Receipt]:
         receipts: dict[int, Receipt] = {}
         events: dict[int, Event] = {}
         for head in heads:
-            try:
-                events[head.id] = envelope(head.message)
-            except UnserialisableMessage as error:
-                receipts[head.id] = Unpublishable(code=error.code)
+            match event := self._events.get(head.id) or _enveloped(head):
+                case Event():
+                    events[head.id] = event
+                case Unpublishable():
+                    receipts[head.id] = event
         if events:
             answers = await self.publisher.publish(list(events.values()))
             receipts.update(zip(events, answers, strict=True))
@@ -303,6 +312,13 @@ def trouble_of(error: BaseException) -> Trouble:
             return Trouble(kind=TroubleKind.DATABASE, code=error.code, error=error)
         case _:
             return Trouble(kind=TroubleKind.DEFECT, code=f"Defect:{type(error).__name__}", error=error)
+
+
+def _enveloped(queued: QueuedMessage) -> Event | Unpublishable:
+    try:
+        return envelope(queued.message)
+    except UnserialisableMessage as error:
+        return Unpublishable(code=error.code)
 
 
 def _stored(code: str) -> str:

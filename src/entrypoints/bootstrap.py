@@ -313,7 +313,7 @@ def _measured_jobs(settings: Settings, publisher: EventPublisher | None) -> Sequ
 
 
 def _connections_needed(settings: Settings) -> int:
-    lanes = settings.chat_provision_retry.concurrency + 1  # the relay's
+    lanes = settings.chat_provision_retry.concurrency + 2  # the relay's
     if settings.recordings_enabled:
         lanes += settings.recording_finalize_retry.concurrency
     if settings.kafka_bootstrap_servers is not None:
