@@ -7,7 +7,7 @@ from typing import Final
 
 from .integration_events import CONTRACT_VERSION_HEADER, EVENT_ID_HEADER, EVENT_TYPE_HEADER, rfc3339
 from .ports.event_publisher import Event
-from .ports.outbox import OutboxMessage
+from .ports.outbox import OutboxMessage, StoredJson
 
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -24,7 +24,7 @@ class UnserialisableMessage(ValueError):
 
 
 def envelope(message: OutboxMessage) -> Event:
-    """The message's event: its envelope as compact JSON in UTF-8, its key, and its headers.
+    """The message's event: its envelope as JSON in UTF-8, its key, and its headers.
 
     ``event-id``, ``event-type`` and ``contract-version`` are always among the headers, and say what the envelope says;
     all others are the message's own. Raises `UnserialisableMessage`.
@@ -45,8 +45,9 @@ def _event(message: OutboxMessage) -> Event:
         "aggregateType": message.aggregate_type,
         "aggregateId": message.aggregate_id,
         "occurredAt": rfc3339(message.occurred_at),
-        "payload": message.payload,
     }
+    payload = message.payload
+    text = payload.text if isinstance(payload, StoredJson) else _JSON.encode(payload)
     headers = {
         **message.headers,
         EVENT_ID_HEADER: event_id,
@@ -56,6 +57,6 @@ def _event(message: OutboxMessage) -> Event:
     return Event(
         topic=message.topic,
         key=message.message_key.encode(),
-        value=_JSON.encode(content).encode(),
+        value=f'{_JSON.encode(content)[:-1]},"payload":{text}}}'.encode(),
         headers=tuple([(name, value.encode()) for name, value in headers.items()]),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, get_args
@@ -10,6 +11,7 @@ from typing import Any, get_args
 import pytest
 from attrs import evolve
 from messenger_jobs.adapters.memory.schema import OutboxRow
+from messenger_jobs.application.event_envelope import envelope
 from messenger_jobs.application.ports.errors import RowRolledBack
 from messenger_jobs.application.ports.outbox_queue import (
     DeadMessage,
@@ -88,6 +90,14 @@ class OutboxQueueContract:
             QueuedMessage(id=1, message=first.message, attempts=0),
             QueuedMessage(id=2, message=second.message, attempts=4),
         ]
+
+    async def test_payload_keeps_every_digit_of_its_numbers(self, harness: OutboxQueueHarness) -> None:
+        row = an_outbox_row(1, payload={"size": 2**90, "share": 0.1})
+        await harness.put(row)
+        (queued,) = await harness.queue.unpublished(after_id=0, up_to=1, limit=1)
+        value = envelope(queued.message).value
+        assert value is not None
+        assert json.loads(value)["payload"] == row.message.payload
 
     async def test_published_and_dead_messages_are_not_read(self, harness: OutboxQueueHarness) -> None:
         await harness.put(a_published_row(1), a_dead_row(2), an_outbox_row(3))

@@ -13,7 +13,7 @@ from psycopg import AsyncCursor
 from psycopg.abc import Params
 from psycopg.rows import tuple_row
 
-from ...application.ports.outbox import OutboxMessage
+from ...application.ports.outbox import OutboxMessage, StoredJson
 from ...application.ports.outbox_queue import (
     DeadMessage,
     FailedMessage,
@@ -126,7 +126,7 @@ def _queued(row: tuple[Any, ...]) -> QueuedMessage:
         aggregate_id=aggregate_id,
         event_type=event_type,
         contract_version=contract_version,
-        payload=payload,
+        payload=StoredJson(payload),
         headers=headers,
         occurred_at=occurred_at,
         dedupe_key=dedupe_key,

@@ -14,7 +14,7 @@ select max(id) from messenger.outbox_messages where published_at is null and dea
 
 UNPUBLISHED: Final[LiteralString] = """
 select id, event_id, topic, message_key, aggregate_type, aggregate_id, event_type, contract_version,
-    payload, headers, occurred_at, dedupe_key, attempts
+    payload::text, headers, occurred_at, dedupe_key, attempts
 from messenger.outbox_messages
 where published_at is null and dead_at is null and id > %(after_id)s and id <= %(up_to)s
 order by id

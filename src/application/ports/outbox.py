@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -10,6 +11,29 @@ from uuid import UUID
 from attrs import frozen
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+
+
+@frozen(eq=False)
+class StoredJson(Mapping[str, JsonValue]):
+    """A JSON object as a database has written it: for passing on, and read only when somebody looks into it.
+
+    In ``text`` numbers keep all their digits, and nothing is too deep or too long. Looking raises what ``json`` raises.
+    """
+
+    text: str
+
+    def __getitem__(self, name: str) -> JsonValue:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def _read(self) -> dict[str, JsonValue]:
+        content: dict[str, JsonValue] = json.loads(self.text)
+        return content
 
 
 @frozen(kw_only=True)

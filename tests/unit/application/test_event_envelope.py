@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from messenger_jobs.application.event_envelope import UnserialisableMessage, envelope
 from messenger_jobs.application.integration_events import deal_chat_status_changed
+from messenger_jobs.application.ports.outbox import StoredJson
 from messenger_jobs.domain.deal_chat_provision import DealChatStatusChanged, ProvisionStatus
 
 from tests.support.builders import CHAT_ID, DEAL_ID, NOW, some_id
@@ -74,6 +75,20 @@ def test_text_is_utf8_and_not_escaped() -> None:
 def test_numbers_keep_their_kind() -> None:
     payload = {"int": 2**60, "float": 1.5, "bool": True, "null": None, "list": [1, {"n": -1}]}
     assert value_of(an_outbox_message(payload=payload))["payload"] == payload
+
+
+def test_payload_that_a_database_has_written_goes_as_it_is() -> None:
+    text = '{"amount": 1.10, "size": 18446744073709551617, "text": "Ж"}'
+    sent = envelope(an_outbox_message(payload=StoredJson(text)))
+    assert sent.value is not None
+    assert sent.value.endswith(f',"payload":{text}}}'.encode())
+    assert value_of(an_outbox_message(payload=StoredJson("{}")))["payload"] == {}
+
+
+def test_stored_payload_can_be_looked_into() -> None:
+    stored = StoredJson('{"dealId": "1", "size": 2}')
+    assert stored == {"dealId": "1", "size": 2}
+    assert (stored["size"], len(stored), list(stored)) == (2, 2, ["dealId", "size"])
 
 
 NO_JSON: dict[str, dict[str, Any]] = {
