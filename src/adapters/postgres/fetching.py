@@ -1,4 +1,4 @@
-"""A statement's rows, as plain tuples in UTC, whatever rows a host's connection makes and what zone it stands in."""
+"""A statement's rows or their number; plain tuples in UTC, whatever rows and what zone a host's connection has."""
 
 from __future__ import annotations
 
@@ -79,6 +79,20 @@ async def rows_one_by_one(
     return [row if isinstance(row, UnreadableRow) else tuple(map(_in_utc, row)) for row in rows]
 
 
+async def changes_a_row_on(
+    connection: Connection,
+    statement: LiteralString | bytes,
+    parameters: Params,
+    *,
+    prepare: bool | None = None,
+) -> bool:
+    """Whether the statement changed, or answered with, exactly one row, which is not read. Raises port errors."""
+    with TranslatedErrors():
+        cursor = AsyncCursor(connection, row_factory=tuple_row)
+        await cursor.execute(statement, parameters, prepare=prepare)
+        return cursor.rowcount == 1
+
+
 async def rows_from(
     connections: Connections,
     statement: LiteralString | bytes,
@@ -109,3 +123,11 @@ def _in_utc(value: object) -> object:
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     return [*map(_in_utc, cast("list[object]", value))] if isinstance(value, list) else value
+
+
+async def changes_a_row(
+    connections: Connections, statement: LiteralString | bytes, parameters: Params
+) -> bool:
+    """`changes_a_row_on`, of a prepared statement that is a transaction of its own."""
+    async with connections.statement() as connection:
+        return await changes_a_row_on(connection, statement, parameters, prepare=True)

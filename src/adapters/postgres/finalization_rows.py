@@ -88,7 +88,7 @@ def entry_parameters(entry: RecordingFinalize) -> dict[str, object]:
 
 
 def writing(change: FinalizationChange) -> tuple[LiteralString, dict[str, object]]:
-    """The statement that writes the change, and answers with one row of True when it has."""
+    """The statement that writes the change; it changes, or answers with, one row when it has."""
     if change.entry is not None and (change.recording, change.message, change.notice) == (None, None, None):
         return WRITE_ENTRY, entry_parameters(change.entry)
     return WRITE, {

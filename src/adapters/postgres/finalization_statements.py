@@ -80,12 +80,11 @@ update messenger.recording_finalize_attempts e set
     status = %(entry_status)s, attempts = %(attempts)s, next_attempt_at = %(next_attempt_at)s,
     last_error = %(last_error)s, updated_at = %(entry_updated_at)s, version = %(entry_version)s
 from entry where e.id = entry.id
-returning true
 """
 
-# A part whose id is null is not written. Every part stands on `ready`, which is empty unless each row that is to be
-# written is there, free, not terminal, and exactly one version behind. Clients are not told again of what an earlier
-# message has told already.
+# Answers with `ready`, on which every part stands: it is empty unless each row that is to be written is there, free,
+# not terminal, and exactly one version behind. A part whose id is null is not written. Clients are not told again of
+# what an earlier message has told already.
 WRITE: Final[LiteralString] = """
 with entry as (
     select id from messenger.recording_finalize_attempts
@@ -130,7 +129,7 @@ with entry as (
     from ready
     where %(notice_id)s::uuid is not null and (%(event_id)s::uuid is null or exists (select from message))
 )
-select exists (select from ready)
+select from ready
 """
 
 # One sub-select an index: ix_rfa_due, ix_rfa_quarantined. 'Done' rows, nearly all of the table, are in neither.

@@ -16,7 +16,7 @@ from ...domain.finalization import FinalizeSnapshot
 from . import finalization_statements as sql
 from .connections import Connections
 from .due_rows import BROKEN, Place, filled_batch, place_in, tell_unreadable
-from .fetching import Row, UnreadableRow, rows_from, rows_one_by_one
+from .fetching import Row, UnreadableRow, changes_a_row, rows_from, rows_one_by_one
 from .finalization_rows import snapshot_from, writing
 from .finalization_unit import PostgresFinalizationUnit
 from .unit_of_work import OutboxOn
@@ -63,7 +63,7 @@ class PostgresFinalizationStore:
     async def write(self, change: FinalizationChange) -> bool:
         """See `FinalizationStore.write`."""
         if change.message is None or self._own_outbox is None:
-            return await rows_from(self._connections, *writing(change), prepare=True) == [(True,)]
+            return await changes_a_row(self._connections, *writing(change))
         async with self.begin() as work:
             written = await work.write(change)
             if written:

@@ -39,10 +39,10 @@ class PostgresFinalizationUnit(PostgresUnitOfWork):
     async def write(self, change: FinalizationChange) -> bool:
         """See `FinalizationUnit.write`. With a host's own outbox, what tells something takes three statements."""
         if change.message is None or self._own_outbox is None:
-            return await self._row(*writing(change)) == (True,)
-        if await self._row(*writing(evolve(change, message=None, notice=None))) != (True,):
+            return await self._changes_a_row(*writing(change))
+        if not await self._changes_a_row(*writing(evolve(change, message=None, notice=None))):
             return False
         # Clients are not told again of what an earlier message has told already.
         if await self.outbox.add(change.message) and change.notice is not None:
-            await self._row(*writing(FinalizationChange(notice=change.notice)))
+            await self._changes_a_row(*writing(FinalizationChange(notice=change.notice)))
         return True

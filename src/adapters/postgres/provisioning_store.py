@@ -10,7 +10,6 @@ from typing import Final
 from uuid import UUID
 
 from attrs import field, frozen
-from psycopg import AsyncCursor
 
 from ...application.cursor import Cursor
 from ...application.ports.outbox import OutboxMessage
@@ -20,8 +19,7 @@ from ...domain.provisioning import ProvisionSnapshot, Verdict
 from . import provision_statements as sql
 from .connections import Connections
 from .due_rows import BROKEN, Place, filled_batch, place_in, tell_unreadable
-from .errors import TranslatedErrors
-from .fetching import Row, UnreadableRow, rows_on, rows_one_by_one
+from .fetching import Row, UnreadableRow, changes_a_row, rows_on, rows_one_by_one
 from .provision_rows import due_parameters, settle_parameters, snapshot_from
 from .provisioning_unit import PostgresProvisioningUnit
 from .unit_of_work import OutboxOn
@@ -64,11 +62,7 @@ class PostgresProvisioningStore:
         if message is not None and self._own_outbox is not None:
             return await self._settle_and_tell(seen, verdict, message, as_of=as_of, rules=rules)
         parameters = {**settle_parameters(seen, verdict, message), **due_parameters(as_of, rules)}
-        async with self._connections.statement() as connection:
-            with TranslatedErrors():
-                cursor = AsyncCursor(connection)
-                await cursor.execute(sql.SETTLE_IF_DUE, parameters, prepare=True)
-                return cursor.rowcount == 1
+        return await changes_a_row(self._connections, sql.SETTLE_IF_DUE, parameters)
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[PostgresProvisioningUnit]:

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import LiteralString
 
 from attrs import frozen
-from psycopg import AsyncCursor, AsyncTransaction
+from psycopg import AsyncTransaction
 from psycopg.abc import Params
 
 from ...application.ports.outbox import Outbox
 from .connections import Connection, Transaction
 from .errors import TranslatedErrors
-from .fetching import Row, rows_on
+from .fetching import Row, changes_a_row_on, rows_on
 from .outbox import PostgresOutbox
 
 OutboxOn = Callable[[Connection], Outbox]
@@ -57,7 +57,4 @@ class PostgresUnitOfWork:
         return rows[0] if rows else None
 
     async def _changes_a_row(self, statement: LiteralString, parameters: Params) -> bool:
-        with TranslatedErrors():
-            cursor = AsyncCursor(self.connection)
-            await cursor.execute(statement, parameters)
-            return cursor.rowcount == 1
+        return await changes_a_row_on(self.connection, statement, parameters)
