@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # Contracts and support assert as well, but are imported, not collected: without this, before their import, a failure in
 # them says "AssertionError" and nothing else.
@@ -17,3 +17,5 @@ _DEFAULT = settings(settings.get_profile("default"), deadline=None)
 settings.register_profile("default", _DEFAULT)
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=200)
 settings.register_profile("fuzz", _DEFAULT, max_examples=20_000, print_blob=True)
+# A mutant must be noticed, not explained: no smallest example is looked for, and none is remembered for the next mutant.
+settings.register_profile("mutants", _DEFAULT, phases=[Phase.explicit, Phase.generate, Phase.target], database=None)
