@@ -17,5 +17,7 @@ _DEFAULT = settings(settings.get_profile("default"), deadline=None)
 settings.register_profile("default", _DEFAULT)
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=200)
 settings.register_profile("fuzz", _DEFAULT, max_examples=20_000, print_blob=True)
-# A mutant must be noticed, not explained: no smallest example is looked for, and none is remembered for the next mutant.
-settings.register_profile("mutants", _DEFAULT, phases=[Phase.explicit, Phase.generate, Phase.target], database=None)
+# A mutant must be noticed, not explained: no smallest example is looked for, and none remembered for the next mutant.
+settings.register_profile(
+    "mutants", _DEFAULT, phases=[Phase.explicit, Phase.generate, Phase.target], database=None
+)

@@ -28,7 +28,7 @@ SECTION = "[tool.mutmut]\n"
 
 @frozen(kw_only=True)
 class Layer:
-    """A package in src/, the share of its mutants that must be noticed, and the tests that do: where the rule stands."""
+    """A package in src/, the share of its mutants that must be noticed, and the tests that must notice them."""
 
     name: str
     required: float
@@ -74,9 +74,7 @@ class Layer:
         ).stdout
 
     def verdicts(self) -> dict[str, str]:
-        lines = (
-            line.strip().rpartition(": ") for line in self.ask("results", "--all", "true").splitlines()
-        )
+        lines = (line.strip().rpartition(": ") for line in self.ask("results", "--all", "true").splitlines())
         return {
             name: verdict for name, _, verdict in lines if name and verdict not in {"not checked", "skipped"}
         }
@@ -111,9 +109,7 @@ LAYERS = (
 
 
 def main(wanted: list[str]) -> int:
-    held = [
-        layer.hold(patterns) for layer in LAYERS if (patterns := layer.patterns(wanted)) or not wanted
-    ]
+    held = [layer.hold(patterns) for layer in LAYERS if (patterns := layer.patterns(wanted)) or not wanted]
     return 0 if held and all(held) else 1
 
 

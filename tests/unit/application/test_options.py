@@ -106,6 +106,55 @@ def test_all_problems_are_named_at_once(options: type[JobOptions]) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("options", "changes", "sentence"),
+    [
+        (JobOptions, {"polling_interval": ZERO}, "polling_interval must be longer than 0 seconds"),
+        (JobOptions, {"batch_size": 0}, "batch_size must be between 1 and 10000"),
+        (JobOptions, {"max_attempts": 51}, "max_attempts must be between 1 and 50"),
+        (JobOptions, {"concurrency": 65}, "concurrency must be between 1 and 64"),
+        (JobOptions, {"lock_ttl": timedelta(seconds=1)}, "lock_ttl must be longer than max_run_duration"),
+        (JobOptions, {"lock_ttl": timedelta(days=2)}, "lock_ttl must not be longer than 1d"),
+        (JobOptions, {"backoff_base": ZERO}, "backoff_base must be longer than 0 seconds"),
+        (JobOptions, {"backoff_cap": ZERO}, "backoff_cap must not be shorter than backoff_base"),
+        (JobOptions, {"backoff_factor": 0.5}, "backoff_factor must be a finite number of at least 1"),
+        (JobOptions, {"backoff_jitter": 1.0}, "backoff_jitter must be at least 0 and below 1"),
+        (
+            JobOptions,
+            {"batch_size": 0, "backoff_jitter": 1.0},
+            "batch_size must be between 1 and 10000; backoff_jitter must be at least 0 and below 1",
+        ),
+        (
+            ChatProvisionRetryOptions,
+            {"stuck_provisioning_after": -timedelta(seconds=1)},
+            "stuck_provisioning_after must not be negative",
+        ),
+        (
+            RecordingFinalizeRetryOptions,
+            {"finalize_sla_timeout": -timedelta(seconds=1)},
+            "finalize_sla_timeout must not be negative",
+        ),
+        (
+            RecordingFinalizeRetryOptions,
+            {"storage_timeout": ZERO},
+            "storage_timeout must be longer than 0 seconds",
+        ),
+        (
+            RecordingFinalizeRetryOptions,
+            {"storage_timeout": timedelta(minutes=1)},
+            "storage_timeout must be shorter than the shortest first delay, backoff_base * (1 - backoff_jitter)",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_problem_is_one_sentence_that_names_the_option(
+    options: type[JobOptions], changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InvalidOptions) as invalid:
+        options(**changes)
+    assert str(invalid.value) == sentence
+
+
 def test_negative_stuck_time_is_refused() -> None:
     assert problems(ChatProvisionRetryOptions, stuck_provisioning_after=-timedelta(seconds=1)) == [
         "stuck_provisioning_after"

@@ -35,6 +35,31 @@ def test_duration_out_of_bounds_is_named_alone(name: str) -> None:
     OutboxRelayOptions(**{name: LONGEST[name]})  # type: ignore[arg-type]  # by name
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"retention": ZERO}, "retention must be longer than 0 seconds"),
+        (
+            {"polling_interval": 2 * LONGEST["polling_interval"]},
+            "polling_interval must not be longer than 1h",
+        ),
+        ({"retention": 2 * LONGEST["retention"]}, "retention must not be longer than 3650d"),
+        ({"send_timeout": 2 * LONGEST["send_timeout"]}, "send_timeout must not be longer than 10m"),
+        ({"batch_size": 0}, "batch_size must be between 1 and 10000"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_problem_is_one_sentence_that_names_the_option(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidOptions) as invalid:
+        OutboxRelayOptions(**changes)
+    assert str(invalid.value) == sentence
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_bounds_of_the_batch_size_are_valid(size: int) -> None:
+    assert OutboxRelayOptions(batch_size=size).batch_size == size
+
+
 @pytest.mark.parametrize("size", [0, -1, 10_001])
 def test_batch_size_out_of_bounds_is_named(size: int) -> None:
     assert problems(batch_size=size) == ["batch_size"]

@@ -13,7 +13,7 @@ from messenger_jobs.application.cycle_report import AttemptReport, CycleEnd, Out
 from messenger_jobs.application.finalize_uploaded_recording import UploadResult
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, DataRejected, RowRolledBack
 from messenger_jobs.application.storage_guard import CONNECTION_FAILURE_THRESHOLD
-from messenger_jobs.domain.call_recording import RecordingStatus
+from messenger_jobs.domain.call_recording import RecordingStatus, SessionKind
 from messenger_jobs.domain.evidence import (
     Empty,
     Evidence,
@@ -22,13 +22,15 @@ from messenger_jobs.domain.evidence import (
     Unreachable,
     Unsupported,
 )
-from messenger_jobs.domain.recording_finalize import FinalizeStatus
+from messenger_jobs.domain.recording_finalize import FinalizeStatus, RecordingFinalize
+from messenger_jobs.domain.retry_schedule import RetrySchedule
 
 from tests.support.builders import NOW, some_id
 from tests.support.recordings import (
     ENDED_AT,
     FILE_ID,
     FINALIZATION_RULES,
+    MEDIA,
     RECORDING_ID,
     SESSION_ID,
     SLA,
@@ -622,10 +624,21 @@ class TestOpening:
         assert await uploads.opening(RECORDING_ID)
         assert not await uploads.opening(RECORDING_ID)
         (row,) = await uploads.read()
-        assert (row.entry.schedule.attempts, row.recording) == (0, a_recording())
+        assert row.recording == a_recording()
+        assert row.entry == RecordingFinalize(
+            id=some_id(1_000_000),
+            recording_id=RECORDING_ID,
+            session_kind=SessionKind.DIRECT,
+            session_id=SESSION_ID,
+            status=FinalizeStatus.PENDING,
+            schedule=RetrySchedule(attempts=0, next_attempt_at=NOW),
+            created_at=NOW,
+            updated_at=NOW,
+            version=0,
+        )
 
     async def test_recording_that_is_unknown_cannot_be_opened(self, uploads: Uploads) -> None:
-        with pytest.raises(LookupError):
+        with pytest.raises(LookupError, match=f"^there is no recording {some_id(1)}$"):
             await uploads.opening(some_id(1))
 
 
@@ -654,9 +667,15 @@ class TestIngest:
         self, uploads: Uploads, entry: FinalizeStatus | None
     ) -> None:
         uploads.put(a_recording(), *([] if entry is None else [an_entry(status=entry)]))
+        uploads.clock.advance(timedelta(seconds=7))
         assert await uploads.ingest() is UploadResult.AVAILABLE
+        available, _ = a_recording().became_available(MEDIA, now=NOW + timedelta(seconds=7))
+        assert uploads.recording == available
+        assert uploads.entries == (
+            [] if entry is None else [an_entry(status=entry).done(now=NOW + timedelta(seconds=7))]
+        )
+        assert uploads.messages[0].headers["correlation-id"] == str(some_id(78))
         assert await uploads.ingest() is UploadResult.ALREADY_AVAILABLE
-        assert {row.status for row in uploads.entries} <= {FinalizeStatus.DONE}
         assert (len(uploads.messages), uploads.told) == (1, ["RecordingAvailable"])
 
 
@@ -708,7 +727,7 @@ class TestRequeue:
             uploads.clock.advance(timedelta(seconds=5))
             report = await requeue
         assert report.requeued == (free.id,)
-        assert list(report.refused) == [held.id]
+        assert report.refused == {held.id: "waited too long for a lock"}
 
 
 async def until(holds: Callable[[], bool], *, turns: int = 1_000) -> None:

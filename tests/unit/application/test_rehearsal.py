@@ -24,6 +24,7 @@ def some_rows(deals: Deals) -> None:
 async def test_rehearsal_reports_what_the_cycle_then_does(deals: Deals) -> None:
     some_rows(deals)
     rehearsed = await deals.run(Rehearsal(deals.job), batch_size=2)
+    assert deals.telemetry.batches == [2, 1]
     told = list(deals.telemetry.attempts)
     deals.telemetry.attempts.clear()
     report = await deals.run(deals.job, batch_size=2)

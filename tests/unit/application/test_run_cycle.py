@@ -178,6 +178,27 @@ async def test_rows_in_hand_are_finished_when_the_next_batch_cannot_be_read(benc
     assert report.end is CycleEnd.ABORTED
 
 
+@pytest.mark.parametrize(
+    "job",
+    [
+        ScriptedJob(rows=3, script={1: DEADLOCK, 2: ValueError("a defect")}),
+        ScriptedJob(rows=3, script=dict.fromkeys((1, 2, 3), GONE)),
+        ScriptedJob(rows=3, script={2: NO_TABLE}),
+        ScriptedJob(rows=3, reading=[ValueError("a defect")]),
+    ],
+    ids=["rows", "outage", "misconfiguration", "reading"],
+)
+async def test_whatever_goes_wrong_is_told_of_its_cycle(bench: Bench, job: ScriptedJob) -> None:
+    report = await bench.run(job)
+    assert set(bench.telemetry.cycles) == {report.cycle}
+
+
+async def test_defect_that_keeps_a_batch_from_being_read_is_told(bench: Bench) -> None:
+    defect = ValueError("a defect")
+    await bench.run(ScriptedJob(rows=3, reading=[defect]))
+    assert bench.telemetry.defects == [defect]
+
+
 # The run lock
 
 
@@ -217,7 +238,7 @@ async def test_lock_lost_before_a_batch_ends_the_cycle(bench: Bench) -> None:
     report = await bench.run(job, batch_size=2)
     assert job.finished == [1, 2]
     assert report.end is CycleEnd.LOCK_LOST
-    assert len(bench.telemetry.locks_lost) == 1
+    assert bench.telemetry.locks_lost == [report.cycle]
 
 
 @pytest.mark.parametrize("phase", Phase)
