@@ -13,11 +13,16 @@ from attrs import evolve
 from messenger_jobs.adapters.memory.outbox_queue import MemoryOutboxQueue
 from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import CycleEnd
-from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured, RowRolledBack
+from messenger_jobs.application.ports.errors import (
+    DatabaseUnavailable,
+    Misconfigured,
+    PortError,
+    RowRolledBack,
+)
 from messenger_jobs.application.ports.event_publisher import Published
 from messenger_jobs.application.ports.outbox_queue import QueuedMessage
-from messenger_jobs.application.relay_report import MessageFailure
-from messenger_jobs.application.trouble import TroubleKind
+from messenger_jobs.application.relay_report import MessageFailure, PassReport, RelayReport
+from messenger_jobs.application.trouble import Trouble, TroubleKind
 
 from tests.support.builders import NOW, some_id
 from tests.support.outbox_rows import TOPIC, a_dead_row, a_published_row, an_outbox_row
@@ -99,6 +104,47 @@ async def test_empty_outbox_costs_one_reading_and_asks_the_broker_nothing(bench:
     assert [step.operation for step in bench.switch.steps] == ["unpublished"] * 2
 
 
+async def test_run_and_its_passes_are_reported_whole(bench: RelayBench) -> None:
+    bench.commit(1, 3, key="a")
+    bench.commit(2, 4)
+    bench.publisher.answers[1] = [REFUSED]
+    bench.publisher.answers[2] = [TOO_LARGE]
+    bench.clock.advance(timedelta(minutes=1))
+    bench.publisher.after = [bench.passing(timedelta(seconds=7))]
+    report = await bench.run_once()
+    run_id, started_at, lasted = some_id(1_000_000), NOW + timedelta(minutes=1), timedelta(seconds=7)
+    assert bench.telemetry.passes == [
+        PassReport(
+            run_id=run_id,
+            started_at=started_at,
+            duration=lasted,
+            end=CycleEnd.COMPLETED,
+            published=1,
+            failed=1,
+            parked=1,
+            held_back=1,
+        ),
+        PassReport(
+            run_id=run_id,
+            started_at=started_at + lasted,
+            duration=timedelta(0),
+            end=CycleEnd.COMPLETED,
+            held_back=2,
+        ),
+    ]
+    assert report == RelayReport(
+        run_id=run_id,
+        started_at=started_at,
+        duration=lasted,
+        end=CycleEnd.COMPLETED,
+        published=1,
+        failed=1,
+        parked=1,
+        held_back=2,
+    )
+    assert set(bench.telemetry.runs_of_calls) == {run_id}
+
+
 # Order of keys
 
 
@@ -131,6 +177,7 @@ async def test_failed_message_holds_back_those_of_its_key_and_no_others(bench: R
     assert bench.publisher.log == [2, 4]
     assert bench.unpublished == [1, 3, 5]
     assert (report.published, report.failed, report.held_back) == (2, 1, 3)
+    assert [made.held_back for made in bench.telemetry.passes] == [2, 3]
 
 
 async def test_failed_message_is_held_back_over_all_batches_of_the_pass() -> None:
@@ -247,7 +294,7 @@ async def test_outage_ends_the_run_and_counts_nothing_but_what_was_acknowledged(
         dict.fromkeys(range(1, 6), (0, None, None))
     )
     assert (report.end, report.error_code, report.published) == (CycleEnd.ABORTED, OUTAGE.code, 1)
-    assert bench.telemetry.troubles == [TroubleKind.BROKER]
+    assert bench.telemetry.began == [Trouble(kind=TroubleKind.BROKER, code=OUTAGE.code)]
 
 
 async def test_misconfigured_broker_counts_against_no_message(bench: RelayBench) -> None:
@@ -277,8 +324,11 @@ async def test_database_that_fails_ends_the_run(
     bench.publisher.answers[1] = [REFUSED]
     bench.switch.at(operation, Phase.SENT, error)
     report = await bench.run_once()
-    assert report.end is CycleEnd.ABORTED
-    assert bench.telemetry.troubles == [kind]
+    code = error.code if isinstance(error, PortError) else "Defect:ValueError"
+    trouble = Trouble(kind=kind, code=code, error=error)
+    assert (report.end, report.error_code) == (CycleEnd.ABORTED, code)
+    assert bench.telemetry.began == [made.trouble for made in bench.telemetry.passes] == [trouble]
+    assert set(bench.telemetry.runs_of_calls) == {report.run_id}
     assert bench.row(1).attempts == 0
     assert (bench.database.open_transactions, bench.server.held) == (0, [])
 

@@ -20,7 +20,7 @@ from messenger_jobs.application.trouble import TroubleKind
 
 from tests.support.builders import NOW
 from tests.support.outbox_rows import a_dead_row, a_published_row, an_outbox_row
-from tests.unit.application.relays import OUTAGE, REFUSED, RelayBench, settle
+from tests.unit.application.relays import OUTAGE, REFUSED, TOO_LARGE, RelayBench, settle
 
 GONE = DatabaseUnavailable("CONNECTION_LOST", "the connection to the database failed")
 REFUSES_US = Misconfigured("Kafka:AUTHENTICATION", "the broker refuses the credentials")
@@ -295,6 +295,38 @@ async def test_wait_that_ends_in_the_middle_of_a_pass_lets_no_follower_overtake(
         bench.publisher.after = [bench.passing(timedelta(seconds=1.5))]
         await bench.pass_time(4)
     assert bench.publisher.log == [2, 1, 3]
+
+
+async def test_everything_is_told_of_the_run_it_belongs_to(bench: RelayBench) -> None:
+    bench.put(a_published_row(9, at=NOW - WEEK - timedelta(days=1)))
+    bench.commit(1, 2, 3)
+    bench.publisher.answers[1] = [REFUSED]
+    bench.publisher.answers[2] = [TOO_LARGE]
+    bench.lock_switch.at("acquire lock", Phase.SENT, GONE)
+    async with bench.running():
+        await bench.pass_time(1.5)
+        bench.server.end_session(OUTBOX_RELAY)
+        bench.commit(4)
+        async with bench.locked_by_another():
+            await bench.pass_time(2)
+    by_run: dict[int, list[str]] = {}
+    for name, run_id in zip(bench.telemetry.calls, bench.telemetry.runs_of_calls, strict=True):
+        by_run.setdefault(run_id.int, []).append(name)
+    assert by_run == {
+        1_000_000: ["trouble_began"],
+        1_000_001: [
+            "lock_acquired",
+            "message_failed",
+            "message_parked",
+            "pass_finished",
+            "trouble_ended",
+            "pruned",
+            "lock_lost",
+            "pass_finished",
+            "lock_released",
+        ],
+        1_000_002: ["standing_by"],
+    }
 
 
 # Stopping
