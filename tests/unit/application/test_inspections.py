@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 from messenger_jobs.adapters.memory.finalization_inspection import MemoryFinalizationInspection
 from messenger_jobs.adapters.memory.provisioning_inspection import MemoryProvisioningInspection
 from messenger_jobs.adapters.memory.schema import OutboxRow
@@ -16,6 +17,7 @@ from messenger_jobs.application.inspect_finalizations import InspectFinalization
 from messenger_jobs.application.inspect_provisions import InspectProvisions
 from messenger_jobs.application.inspection import PAGE_SIZE, ListedRow, NoSuchRow, listed_by_pages
 from messenger_jobs.application.integration_events import call_recording_available, deal_chat_status_changed
+from messenger_jobs.application.ports.provisioning_inspection import DealTraces
 from messenger_jobs.application.ports.row_holder import RowHolder
 from messenger_jobs.application.ports.row_summary import RowState, RowSummary
 from messenger_jobs.application.row_states import finalization_summary, provision_summary
@@ -146,7 +148,8 @@ class TestProvisions:
         self, deals: Deals, provisions: InspectProvisions, id: UUID
     ) -> None:
         ready = a_ready_provision(version=4)
-        deals.put(a_chat(), a_participant(), a_participant(SELLER, left_at=NOW), ready)
+        deals.put(a_chat(), ready)
+        deals.put(a_participant(), a_participant(some_id(13)), a_participant(SELLER, left_at=NOW))
         deals.database.put(
             deals.database.chat_events,
             ChatEvent(
@@ -181,7 +184,7 @@ class TestProvisions:
             "deals_chat_id": CHAT_ID,
             "chat_kind": "Deal",
             "chat_status": "Active",
-            "participants": 1,
+            "participants": 2,
             "version": 4,
         }
         assert shown.parts == {
@@ -222,6 +225,17 @@ class TestProvisions:
             "version": 1,
         }
         assert shown.parts == {"events": [], "messages": []}
+
+    async def test_messages_that_could_not_be_found_in_time_are_not_said_to_be_none(
+        self, deals: Deals
+    ) -> None:
+        class LargeOutbox(MemoryProvisioningInspection):
+            async def traces(self, deal_id: UUID) -> DealTraces:
+                return evolve(await super().traces(deal_id), messages=None)
+
+        deals.put(a_provision())
+        provisions = InspectProvisions(provisions=LargeOutbox(deals.database), clock=deals.clock, rules=RULES)
+        assert (await provisions.shown(PROVISION_ID)).parts == {"events": [], "messages": None}
 
     async def test_one_is_explained_as_of_now(self, deals: Deals, provisions: InspectProvisions) -> None:
         row = a_failed_provision(next_attempt_at=NOW + MINUTE)

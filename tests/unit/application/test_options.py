@@ -11,6 +11,7 @@ from messenger_jobs.application.options import (
     RecordingFinalizeRetryOptions,
 )
 from messenger_jobs.domain.backoff import BackoffPolicy
+from messenger_jobs.domain.finalization import FinalizationRules
 
 ZERO = timedelta(0)
 ALL = [JobOptions, ChatProvisionRetryOptions, RecordingFinalizeRetryOptions]
@@ -200,7 +201,17 @@ def test_rules_and_limits_are_what_was_set() -> None:
     )
 
 
-def test_rules_of_recordings_poll_as_often_as_the_job() -> None:
-    options = RecordingFinalizeRetryOptions(polling_interval=timedelta(seconds=5), max_attempts=2)
-    assert (options.rules.poll, options.rules.max_attempts) == (timedelta(seconds=5), 2)
-    assert options.rules.finalize_sla_timeout == timedelta(minutes=30)
+def test_rules_of_recordings_are_what_was_set_and_poll_as_often_as_the_job() -> None:
+    options = RecordingFinalizeRetryOptions(
+        polling_interval=timedelta(seconds=5),
+        max_attempts=2,
+        finalize_sla_timeout=timedelta(minutes=7),
+        backoff_base=timedelta(minutes=2),
+    )
+    assert options.rules == FinalizationRules(
+        max_attempts=2,
+        finalize_sla_timeout=timedelta(minutes=7),
+        poll=timedelta(seconds=5),
+        backoff=options.backoff,
+    )
+    assert options.backoff.base == timedelta(minutes=2)

@@ -85,6 +85,22 @@ def test_lease_is_looked_at_before_it_can_expire(
     assert options.lock_ttl >= timedelta(minutes=1)
 
 
+@pytest.mark.parametrize(
+    ("changes", "ttl"),
+    [
+        ({}, timedelta(seconds=90)),
+        ({"send_timeout": SECOND}, timedelta(minutes=1)),
+        ({"send_timeout": timedelta(minutes=10)}, timedelta(minutes=30)),
+        ({"polling_interval": timedelta(hours=1)}, timedelta(hours=3)),
+    ],
+    ids=str,
+)
+def test_lock_of_a_dead_relay_is_free_after_three_times_its_longest_wait(
+    changes: dict[str, Any], ttl: timedelta
+) -> None:
+    assert OutboxRelayOptions(**changes).lock_ttl == ttl
+
+
 def test_backoff_goes_from_one_poll_to_half_a_minute() -> None:
     backoff = OutboxRelayOptions().backoff
     assert [backoff.delay(attempt, 0.0) for attempt in (1, 2, 5, 6, 99)] == [

@@ -211,7 +211,10 @@ class TestStorageErrors:
             Outcome.DEFERRED: 1,
         }
         assert len(uploads.storage.looks) == 1
-        assert [error.code for error in uploads.telemetry.configuration_faults] == ["NO_SUCH_BUCKET"]
+        (fault,) = uploads.telemetry.configuration_faults
+        assert fault.code == "NO_SUCH_BUCKET"
+        assert str(fault) == "the storage of recordings must be set up by a person"
+        assert set(uploads.telemetry.cycles) == {report.cycle}
         assert all(row.schedule.attempts == 0 for row in uploads.entries)
 
     async def test_configuration_fault_is_told_once_a_cycle(self, uploads: Uploads) -> None:
@@ -444,8 +447,11 @@ class TestSomebodyElseWasFaster:
         uploads.switch.at("write", Phase.SENT, lambda: None)
         for version in range(10, 20):
             uploads.switch.at("write", Phase.SENT, uploads.putting(a_recording(version=version)))
-        with pytest.raises(RowRolledBack):
+        with pytest.raises(RowRolledBack) as failure:
             await uploads.attempt()
+        assert failure.value.code == "RECORDING_CHANGING"
+        assert str(failure.value) == "the recording kept changing while it was being settled"
+        assert len(uploads.switch.script) == 7, "it is tried three times"
         assert (uploads.entry.status, uploads.entry.schedule.attempts) == (FinalizeStatus.PENDING, 1)
 
     async def test_recording_in_a_callbacks_hands_is_waited_for_before_settling(
@@ -563,6 +569,19 @@ class TestInfrastructure:
             uploads.clock.advance(timedelta(minutes=15))
         assert outcomes == [Outcome.RETRIED, Outcome.QUARANTINED]
         assert uploads.entry.schedule.last_error == "Postgres:22021"
+
+    async def test_refused_announcement_is_tried_again_after_a_delay_that_the_spread_shortens(self) -> None:
+        uploads = Uploads(spread=lambda: 0.5)
+        uploads.put(a_recording(status=RecordingStatus.AVAILABLE), an_entry(attempts=1))
+        uploads.switch.at("write", Phase.SENT, DataRejected("22021", "not encodable"))
+        await uploads.attempt()
+        assert uploads.entry.schedule.next_attempt_at == NOW + timedelta(minutes=2) * 0.9
+        assert uploads.entry.updated_at == NOW
+
+    async def test_batches_are_as_large_as_asked_for(self, uploads: Uploads) -> None:
+        many(uploads, 5)
+        await uploads.run(uploads.job, batch_size=2)
+        assert uploads.telemetry.batches == [2, 2, 1]
 
     async def test_runner_that_always_dies_while_it_asks_is_stopped_after_the_last_attempt(
         self, uploads: Uploads
