@@ -177,6 +177,10 @@ def test_options_of_recordings_have_bounds_of_their_own(changes: dict[str, Any],
     assert problems(RecordingFinalizeRetryOptions, **changes) == [named]
 
 
+def test_recording_may_be_looked_for_as_soon_as_its_session_ends() -> None:
+    RecordingFinalizeRetryOptions(finalize_sla_timeout=ZERO)
+
+
 def test_storage_timeout_just_below_the_shortest_delay_is_valid() -> None:
     RecordingFinalizeRetryOptions(storage_timeout=timedelta(seconds=47.9))
 
