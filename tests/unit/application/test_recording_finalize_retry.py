@@ -159,6 +159,9 @@ class TestPhases:
         assert uploads.entry.schedule.last_error == "FinalizeGuard:RECORDING_MISSING"
         assert uploads.storage.looks == []
 
+    async def test_job_bears_its_name(self, uploads: Uploads) -> None:
+        assert uploads.job.name == "recording-finalize-retry"
+
 
 class TestStorageErrors:
     async def test_no_answer_is_asked_for_again_after_a_growing_delay(self, uploads: Uploads) -> None:
@@ -407,7 +410,7 @@ class TestSomebodyElseWasFaster:
             switch.at(operation, phase, nothing)
         switch.at(operation, phase, callback)
         report = await uploads.attempt()
-        assert report.outcome is Outcome.SKIPPED
+        assert report == AttemptReport(outcome=Outcome.SKIPPED, subject=SUBJECT)
         assert uploads.recording.status is RecordingStatus.AVAILABLE
         assert uploads.entry.status is FinalizeStatus.DONE
         assert uploads.told == ["RecordingAvailable"]
