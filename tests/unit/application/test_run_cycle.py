@@ -14,6 +14,7 @@ from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconf
 from tests.support.builders import NOW
 from tests.support.interruption import Moment, interrupt
 from tests.unit.application.cycles import JOB, MAX_RUN, TTL, Bench, ScriptedJob
+from tests.unit.application.traces import RememberedSpans, Span
 
 DEADLOCK = RowRolledBack("40P01", "deadlock detected")
 GONE = DatabaseUnavailable("CONNECTION_LOST", "the connection to the database failed")
@@ -130,6 +131,23 @@ async def test_misconfiguration_ends_the_cycle_with_an_alert(bench: Bench) -> No
     assert (report.end, report.error_code) == (CycleEnd.ABORTED, "42P01")
     assert report.counts == {Outcome.PROVISIONED: 1, Outcome.ROLLED_BACK: 1}
     assert bench.telemetry.configuration_faults == [NO_TABLE]
+
+
+@pytest.mark.parametrize("last", [NO_TABLE, GONE, DEADLOCK, ValueError("a defect")])
+async def test_every_row_that_is_as_before_counts(bench: Bench, last: Exception) -> None:
+    report = await bench.run(ScriptedJob(rows=2, script={1: DEADLOCK, 2: last}))
+    assert report.counts == {Outcome.ROLLED_BACK: 2}
+
+
+async def test_attempts_show_within_their_cycle_and_say_what_they_came_to(bench: Bench) -> None:
+    spans = RememberedSpans()
+    report = await bench.run(ScriptedJob(rows=2, script={2: DEADLOCK}), tracing=spans)
+    (reported,) = bench.telemetry.attempts
+    assert spans.attempts == [
+        Span(report.cycle, within=report.cycle, report=reported),
+        Span(report.cycle, within=report.cycle, report=None),
+    ]
+    assert spans.open_cycle is None
 
 
 async def test_misconfiguration_is_told_once_however_many_rows_find_it(bench: Bench) -> None:
