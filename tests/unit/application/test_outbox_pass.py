@@ -19,7 +19,7 @@ from messenger_jobs.application.ports.errors import (
     PortError,
     RowRolledBack,
 )
-from messenger_jobs.application.ports.event_publisher import Published
+from messenger_jobs.application.ports.event_publisher import NotPublished, Published, Unpublishable
 from messenger_jobs.application.ports.outbox_queue import QueuedMessage
 from messenger_jobs.application.relay_report import MessageFailure, PassReport, RelayReport
 from messenger_jobs.application.trouble import Trouble, TroubleKind
@@ -155,6 +155,13 @@ async def test_no_two_messages_of_a_key_are_sent_together(bench: RelayBench) -> 
     assert bench.publisher.sent == [[1, 2], [3, 5], [4]]
 
 
+async def test_round_is_sent_in_the_order_of_ids(bench: RelayBench) -> None:
+    bench.commit(1, 4, key="a")
+    bench.commit(2, 3, key="b")
+    await bench.run_once()
+    assert bench.publisher.sent == [[1, 2], [3, 4]]
+
+
 async def test_same_key_on_another_topic_is_another_key(bench: RelayBench) -> None:
     bench.put(*(an_outbox_row(number, message_key="a", topic=f"topic {number}") for number in (1, 2)))
     await bench.run_once()
@@ -223,6 +230,16 @@ async def test_failure_is_counted_and_told(bench: RelayBench) -> None:
     assert (bench.row(1).dead_at, bench.published) == (None, [2])
     assert bench.telemetry.failures == [a_failure(1, REFUSED.code, attempts=4)]
     assert bench.telemetry.parked == []
+
+
+async def test_code_without_a_class_is_the_brokers(bench: RelayBench) -> None:
+    bench.commit(1, 2)
+    bench.publisher.answers[1] = [NotPublished(code="TIMED_OUT", outage=False)]
+    bench.publisher.answers[2] = [Unpublishable(code="REFUSED")]
+    await bench.run_once()
+    assert (bench.row(1).last_error, bench.row(2).last_error) == ("Broker:TIMED_OUT", "Broker:REFUSED")
+    assert bench.telemetry.failures == [a_failure(1, "Broker:TIMED_OUT")]
+    assert bench.telemetry.parked == [a_failure(2, "Broker:REFUSED")]
 
 
 async def test_message_that_can_never_be_sent_is_parked_and_its_followers_go_on(bench: RelayBench) -> None:
@@ -295,6 +312,13 @@ async def test_outage_ends_the_run_and_counts_nothing_but_what_was_acknowledged(
     )
     assert (report.end, report.error_code, report.published) == (CycleEnd.ABORTED, OUTAGE.code, 1)
     assert bench.telemetry.began == [Trouble(kind=TroubleKind.BROKER, code=OUTAGE.code)]
+
+
+async def test_outage_is_called_by_the_first_code_of_its_round(bench: RelayBench) -> None:
+    bench.commit(1, 2, 3)
+    bench.publisher.answers[2] = [OUTAGE]
+    bench.publisher.answers[3] = [NotPublished(code="Kafka:TIMEOUT", outage=True)]
+    assert (await bench.run_once()).error_code == OUTAGE.code
 
 
 async def test_misconfigured_broker_counts_against_no_message(bench: RelayBench) -> None:
@@ -424,7 +448,9 @@ async def test_run_is_skipped_when_another_relay_holds_the_lock(bench: RelayBenc
     bench.commit(1)
     async with bench.relay.locks.try_acquire("outbox-relay"):
         report = await bench.run_once()
-    assert report.end is CycleEnd.SKIPPED
+    assert report == RelayReport(
+        run_id=some_id(1_000_000), started_at=NOW, duration=timedelta(0), end=CycleEnd.SKIPPED
+    )
     assert bench.publisher.sent == []
     assert bench.telemetry.calls == ["standing_by"]
 

@@ -86,7 +86,12 @@ async def test_pass_that_reached_its_limit_is_followed_at_once() -> None:
         await bench.pass_time(1)
         await settle(2000)
         assert len(bench.publisher.log) == 100
-    assert [report.more for report in bench.telemetry.passes[:4]] == [False, True, True, False]
+    assert [(report.published, report.more) for report in bench.telemetry.passes[:4]] == [
+        (0, False),
+        (40, True),
+        (40, True),
+        (20, False),
+    ]
 
 
 async def test_messages_held_back_do_not_count_towards_the_limit_of_a_pass() -> None:
@@ -424,7 +429,7 @@ async def test_pruning_is_looked_for_once_a_minute(bench: RelayBench) -> None:
         bench.put(a_published_row(1, at=NOW - WEEK - timedelta(days=1)))
         await bench.pass_time(59)
         assert sorted(bench.rows()) == [1]
-        await bench.pass_time(2)
+        await bench.pass_time(1)
         assert bench.rows() == {}
     prunings = [step for step in bench.switch.steps if step.operation == "prune"]
     assert len(prunings) == 2 * 2
@@ -447,6 +452,22 @@ async def test_pruning_is_bounded_and_goes_on_after_the_next_pass(bench: RelayBe
         await bench.pass_time(1)
         assert old == [0]
     assert bench.telemetry.prunings == [many, 2]
+
+
+async def test_stop_while_messages_are_pruned_begins_no_other_batch(bench: RelayBench) -> None:
+    limits: list[int] = []
+
+    class Queue(MemoryOutboxQueue):
+        async def prune(self, *, published_before: datetime, limit: int) -> int:
+            bench.stop.request()
+            limits.append(limit)
+            return limit
+
+    bench.relay = bench.a_relay(queue=Queue(bench.database))
+    async with bench.running() as loop:
+        assert loop.done()
+    assert limits == [PRUNE_BATCH]
+    assert bench.telemetry.prunings == [PRUNE_BATCH]
 
 
 async def test_pruning_that_fails_is_trouble_and_comes_again(bench: RelayBench) -> None:

@@ -28,6 +28,7 @@ from messenger_jobs.domain.retry_schedule import RetrySchedule
 from tests.support.builders import NOW, some_id
 from tests.support.recordings import (
     ENDED_AT,
+    ENTRY_ID,
     FILE_ID,
     FINALIZATION_RULES,
     MEDIA,
@@ -337,6 +338,24 @@ class TestOutageOfStorage:
         assert report.counts == {Outcome.RETRIED: 1, Outcome.DEFERRED: 2, Outcome.REPUBLISHED: 1}
         assert uploads.storage.looks == [a_pair(0)[0].object_key]
 
+    async def test_is_looked_for_in_rows_behind_only(self, uploads: Uploads) -> None:
+        many(uploads, 3)
+        uploads.storage.fault = REFUSED
+        candidates = await uploads.read()
+        report = await uploads.job.attempt(candidates[1], uploads.cycle)
+        assert report.outcome is Outcome.RETRIED
+        assert uploads.storage.looks == [a_pair(1)[0].object_key, a_pair(2)[0].object_key]
+
+    async def test_is_looked_for_in_one_bounded_reading(self, uploads: Uploads) -> None:
+        many(uploads, 1)
+        for n in range(1, 101):
+            uploads.put(*a_pair(n, session_ended_at=NOW))
+        many(uploads, 102, first=101)
+        uploads.storage.fault = REFUSED
+        candidates = await uploads.job.candidates(as_of=uploads.as_of, after=None, limit=1)
+        await uploads.job.attempt(candidates[0], uploads.cycle)
+        assert uploads.storage.looks == [a_pair(0)[0].object_key]
+
     async def test_fault_that_shows_while_others_are_asked_is_told(self, uploads: Uploads) -> None:
         many(uploads, 5)
         uploads.storage.answer(a_pair(0)[0].object_key, REFUSED)
@@ -464,6 +483,17 @@ class TestSomebodyElseWasFaster:
         other = evolve(uploads.store, switch=uploads.store._switch)
         async with other.begin() as callback:
             uploads.storage_switch.at(LOOK, Phase.ANSWERED, lambda: callback.lock(RECORDING_ID))
+            attempt = asyncio.create_task(uploads.attempt())
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not attempt.done()
+        assert (await attempt).outcome is Outcome.FAILED
+        assert uploads.entry.schedule.attempts == 1
+
+    async def test_row_in_an_operators_hands_is_waited_for_before_settling(self, uploads: Uploads) -> None:
+        a_lost_callback(uploads, Missing())
+        async with evolve(uploads.store).begin() as operator:
+            uploads.storage_switch.at(LOOK, Phase.ANSWERED, lambda: operator.lock_entry(ENTRY_ID))
             attempt = asyncio.create_task(uploads.attempt())
             for _ in range(100):
                 await asyncio.sleep(0)
