@@ -10,6 +10,7 @@ from attrs import evolve
 from messenger_jobs.adapters.memory.recording_storage import LOOK
 from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import AttemptReport, CycleEnd, Outcome
+from messenger_jobs.application.finalization_report import report
 from messenger_jobs.application.finalize_uploaded_recording import UploadResult
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, DataRejected, RowRolledBack
 from messenger_jobs.application.storage_guard import CONNECTION_FAILURE_THRESHOLD
@@ -22,6 +23,7 @@ from messenger_jobs.domain.evidence import (
     Unreachable,
     Unsupported,
 )
+from messenger_jobs.domain.finalization import Claim
 from messenger_jobs.domain.recording_finalize import FinalizeStatus, RecordingFinalize
 from messenger_jobs.domain.retry_schedule import RetrySchedule
 
@@ -39,6 +41,7 @@ from tests.support.recordings import (
     a_recording,
     an_entry,
     found,
+    seen,
 )
 from tests.unit.application.uploads import RUN_ID, Uploads
 
@@ -788,6 +791,11 @@ async def until(holds: Callable[[], bool], *, turns: int = 1_000) -> None:
             return
         await asyncio.sleep(0)
     raise AssertionError("it did not come to hold")
+
+
+def test_claim_is_not_reported_since_its_look_is_to_come() -> None:
+    with pytest.raises(ValueError, match=r"^a claim is no outcome$"):
+        report(seen(a_recording()), Claim(entry=an_entry()))
 
 
 async def test_clock_set_back_during_a_cycle_does_not_bring_a_row_back_into_it(uploads: Uploads) -> None:

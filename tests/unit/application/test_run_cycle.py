@@ -8,10 +8,10 @@ from typing import get_args
 
 import pytest
 from messenger_jobs.adapters.memory.switch import Phase
-from messenger_jobs.application.cycle_report import CycleEnd, Outcome
+from messenger_jobs.application.cycle_report import Cycle, CycleEnd, Outcome
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured, RowRolledBack
 
-from tests.support.builders import NOW
+from tests.support.builders import NOW, some_id
 from tests.support.interruption import Moment, interrupt
 from tests.unit.application.cycles import JOB, MAX_RUN, TTL, Bench, ScriptedJob
 from tests.unit.application.traces import RememberedSpans, Span
@@ -34,6 +34,7 @@ async def test_every_row_is_tried_once_in_order(bench: Bench) -> None:
     job = ScriptedJob(rows=5)
     report = await bench.run(job, batch_size=2)
     assert job.finished == [1, 2, 3, 4, 5]
+    assert report.cycle == Cycle(job=JOB, run_id=some_id(1_000_000), as_of=NOW)
     assert report.end is CycleEnd.COMPLETED
     assert report.counts == {Outcome.PROVISIONED: 5}
 
@@ -325,9 +326,10 @@ async def test_lock_lost_within_a_batch_is_noticed_by_half_of_its_ttl(bench: Ben
 
 async def test_one_of_several_lanes_asks_for_the_lock(bench: Bench) -> None:
     job = ScriptedJob(rows=20, script={row: bench.passing(HALF_TTL / 3) for row in (1, 2, 3)})
-    await bench.run(job, concurrency=4)
+    report = await bench.run(job, concurrency=4)
     confirmations = [step for step in bench.lock_switch.steps if step.operation == "confirm lock"]
     assert len(confirmations) == 2 * 2
+    assert (report.end, len(job.finished)) == (CycleEnd.COMPLETED, 20)
 
 
 async def test_lock_lost_is_told_once_by_several_lanes(bench: Bench) -> None:
