@@ -19,13 +19,20 @@ from messenger_jobs.application.ports.errors import (
     PortError,
     RowRolledBack,
 )
-from messenger_jobs.application.ports.event_publisher import NotPublished, Published, Unpublishable
+from messenger_jobs.application.ports.event_publisher import (
+    Event,
+    NotPublished,
+    Published,
+    Receipt,
+    Unpublishable,
+)
 from messenger_jobs.application.ports.outbox_queue import QueuedMessage
 from messenger_jobs.application.relay_report import MessageFailure, PassReport, RelayReport
 from messenger_jobs.application.trouble import Trouble, TroubleKind
 
 from tests.support.builders import NOW, some_id
 from tests.support.outbox_rows import TOPIC, a_dead_row, a_published_row, an_outbox_row
+from tests.support.scripted_publisher import ScriptedPublisher
 from tests.unit.application.relays import OUTAGE, REFUSED, TOO_LARGE, RelayBench
 
 GONE = DatabaseUnavailable("CONNECTION_LOST", "the connection to the database failed")
@@ -106,9 +113,12 @@ async def test_empty_outbox_costs_one_reading_and_asks_the_broker_nothing(bench:
 
 async def test_run_and_its_passes_are_reported_whole(bench: RelayBench) -> None:
     bench.commit(1, 3, key="a")
-    bench.commit(2, 4)
-    bench.publisher.answers[1] = [REFUSED]
-    bench.publisher.answers[2] = [TOO_LARGE]
+    bench.commit(5, 6, 7, key="b")
+    bench.commit(2, 4, 8)
+    for number in (1, 5):
+        bench.publisher.answers[number] = [REFUSED]
+    for number in (2, 8):
+        bench.publisher.answers[number] = [TOO_LARGE]
     bench.clock.advance(timedelta(minutes=1))
     bench.publisher.after = [bench.passing(timedelta(seconds=7))]
     report = await bench.run_once()
@@ -120,16 +130,16 @@ async def test_run_and_its_passes_are_reported_whole(bench: RelayBench) -> None:
             duration=lasted,
             end=CycleEnd.COMPLETED,
             published=1,
-            failed=1,
-            parked=1,
-            held_back=1,
+            failed=2,
+            parked=2,
+            held_back=3,
         ),
         PassReport(
             run_id=run_id,
             started_at=started_at + lasted,
             duration=timedelta(0),
             end=CycleEnd.COMPLETED,
-            held_back=2,
+            held_back=5,
         ),
     ]
     assert report == RelayReport(
@@ -138,9 +148,9 @@ async def test_run_and_its_passes_are_reported_whole(bench: RelayBench) -> None:
         duration=lasted,
         end=CycleEnd.COMPLETED,
         published=1,
-        failed=1,
-        parked=1,
-        held_back=2,
+        failed=2,
+        parked=2,
+        held_back=5,
     )
     assert set(bench.telemetry.runs_of_calls) == {run_id}
 
@@ -357,6 +367,21 @@ async def test_database_that_fails_ends_the_run(
     assert (bench.database.open_transactions, bench.server.held) == (0, [])
 
 
+async def test_publisher_that_does_not_answer_for_every_event_is_a_defect_and_nothing_is_marked(
+    bench: RelayBench,
+) -> None:
+    class Forgetful(ScriptedPublisher):
+        async def publish(self, events: Sequence[Event]) -> Sequence[Receipt]:
+            return (await super().publish(events))[1:]
+
+    bench.commit(1, 2)
+    before = bench.rows()
+    bench.relay = bench.a_relay(publisher=Forgetful())
+    report = await bench.run_once()
+    assert (report.end, report.error_code) == (CycleEnd.ABORTED, "Defect:ValueError")
+    assert bench.rows() == before
+
+
 async def test_cancellation_of_the_publishers_own_making_is_a_defect_and_not_an_end(
     bench: RelayBench,
 ) -> None:
@@ -453,6 +478,7 @@ async def test_run_is_skipped_when_another_relay_holds_the_lock(bench: RelayBenc
     )
     assert bench.publisher.sent == []
     assert bench.telemetry.calls == ["standing_by"]
+    assert bench.telemetry.runs_of_calls == [report.run_id]
 
 
 async def test_lock_is_asked_for_before_a_batch_is_sent(bench: RelayBench) -> None:

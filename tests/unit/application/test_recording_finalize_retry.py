@@ -14,7 +14,7 @@ from messenger_jobs.application.finalization_report import report
 from messenger_jobs.application.finalize_uploaded_recording import UploadResult
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, DataRejected, RowRolledBack
 from messenger_jobs.application.storage_guard import CONNECTION_FAILURE_THRESHOLD
-from messenger_jobs.domain.call_recording import RecordingStatus, SessionKind
+from messenger_jobs.domain.call_recording import CallRecording, RecordingStatus, SessionKind
 from messenger_jobs.domain.evidence import (
     Empty,
     Evidence,
@@ -117,7 +117,8 @@ class TestPhases:
         report = await uploads.attempt()
         assert report == AttemptReport(outcome=Outcome.REPUBLISHED, subject=SUBJECT, attempts=0)
         assert uploads.told == ["RecordingAvailable"]
-        assert len(uploads.messages) == 1
+        (message,) = uploads.messages
+        assert message.headers["correlation-id"] == str(RUN_ID)
         assert uploads.recording == a_recording(status=RecordingStatus.AVAILABLE)
         assert uploads.storage.looks == []
 
@@ -449,6 +450,14 @@ class TestSomebodyElseWasFaster:
         assert uploads.recording == available
         assert (len(uploads.messages), uploads.told) == (1, ["RecordingAvailable"])
 
+    async def test_row_that_somebody_changed_since_it_was_read_is_skipped(self, uploads: Uploads) -> None:
+        uploads.put(a_recording(status=RecordingStatus.AVAILABLE), an_entry())
+        changed = an_entry(version=6)
+        uploads.switch.at("write", Phase.SENT, uploads.putting(changed))
+        assert await uploads.attempt() == AttemptReport(outcome=Outcome.SKIPPED, subject=SUBJECT)
+        assert uploads.entry == changed
+        assert (uploads.messages, uploads.notices) == ([], [])
+
     async def test_recording_that_failed_meanwhile_is_closed(self, uploads: Uploads) -> None:
         a_lost_callback(uploads)
         failed = a_recording(status=RecordingStatus.FAILED, version=4)
@@ -670,6 +679,25 @@ class TestPreview:
         (candidate,) = await uploads.read()
         preview = await uploads.new_job().preview(candidate, uploads.cycle)
         assert (uploads.entry, uploads.recording) == (an_entry(), a_recording())
+        assert preview == await uploads.attempt()
+
+    @pytest.mark.parametrize(
+        "recording",
+        [
+            a_recording(status=RecordingStatus.AVAILABLE),
+            a_recording(status=RecordingStatus.FAILED),
+            a_recording(session_ended_at=NOW),
+            None,
+        ],
+        ids=["to be announced", "to be closed", "too early", "missing"],
+    )
+    async def test_preview_of_a_row_that_needs_no_storage_asks_none(
+        self, uploads: Uploads, recording: CallRecording | None
+    ) -> None:
+        uploads.put(an_entry(), *([] if recording is None else [recording]))
+        (candidate,) = await uploads.read()
+        preview = await uploads.job.preview(candidate, uploads.cycle)
+        assert (uploads.entry, uploads.messages, uploads.storage.looks) == (an_entry(), [], [])
         assert preview == await uploads.attempt()
 
 
