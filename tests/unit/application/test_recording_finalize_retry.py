@@ -276,6 +276,16 @@ class TestOutageOfStorage:
         assert report.counts.keys() <= {Outcome.RELEASED, Outcome.SKIPPED}
         assert all(row.schedule.attempts == 0 for row in uploads.entries)
 
+    async def test_row_that_is_given_back_says_why_and_when(self, uploads: Uploads) -> None:
+        many(uploads, CONNECTION_FAILURE_THRESHOLD)
+        uploads.storage.fault = REFUSED
+        uploads.clock.advance(timedelta(seconds=7))
+        await uploads.run(uploads.job)
+        (released,) = [row for row in uploads.entries if row.updated_at == NOW + timedelta(seconds=7)]
+        assert released.schedule == RetrySchedule(attempts=0, next_attempt_at=NOW)
+        (told,) = [told for told in uploads.telemetry.attempts if told.outcome is Outcome.RELEASED]
+        assert (told.attempts, told.error_code) == (0, "Storage:CONNECTION_REFUSED")
+
     async def test_is_waited_for_while_other_lanes_are_asking(self, uploads: Uploads) -> None:
         many(uploads, CONNECTION_FAILURE_THRESHOLD)
         uploads.storage.fault = REFUSED
@@ -601,6 +611,7 @@ class TestInfrastructure:
             uploads.clock.advance(timedelta(minutes=15))
         assert outcomes == [Outcome.RETRIED] * 7 + [Outcome.QUARANTINED]
         assert uploads.entry.schedule.last_error == "Postgres:22003"
+        assert uploads.entry.updated_at == uploads.clock.now() - timedelta(minutes=15)
         assert uploads.recording == a_recording()
 
     async def test_announcement_that_the_database_refuses_counts_and_ends_in_quarantine(
