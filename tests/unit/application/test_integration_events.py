@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -33,6 +34,16 @@ READY = DealChatStatusChanged(deal_id=DEAL_ID, chat_id=CHAT_ID, status=Provision
 )
 def test_times_are_utc_with_microseconds(moment: datetime, text: str) -> None:
     assert rfc3339(moment) == text
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone of a process cannot be set here")
+def test_times_are_utc_wherever_the_machine_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as machine:
+        machine.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        text = rfc3339(NOW)
+    time.tzset()
+    assert text == "2026-03-14T09:26:53.589793Z"
 
 
 def test_status_message_is_the_published_contract() -> None:

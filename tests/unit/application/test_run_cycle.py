@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 from messenger_jobs.adapters.memory.switch import Phase
-from messenger_jobs.application.cycle_report import Cycle, CycleEnd, Outcome
+from messenger_jobs.application.cycle_report import Cycle, CycleEnd, CycleReport, Outcome
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured, RowRolledBack
 
 from tests.support.builders import NOW, some_id
@@ -47,9 +47,10 @@ async def test_batches_are_read_behind_the_last_row_of_the_one_before(bench: Ben
 
 
 async def test_time_of_selection_stays_that_of_the_cycles_start(bench: Bench) -> None:
+    bench.clock.advance(timedelta(minutes=1))
     job = ScriptedJob(rows=4, script={1: bench.passing(timedelta(seconds=50))})
     report = await bench.run(job, batch_size=2)
-    assert {as_of for as_of, _, _ in job.readings} == {NOW}
+    assert {as_of for as_of, _, _ in job.readings} == {NOW + timedelta(minutes=1)}
     assert report.duration == timedelta(seconds=50)
 
 
@@ -227,7 +228,9 @@ async def test_cycle_is_skipped_when_somebody_else_holds_the_lock(bench: Bench) 
     job = ScriptedJob(rows=3)
     async with bench.locks.try_acquire(JOB):
         report = await bench.run(job)
-    assert report.end is CycleEnd.SKIPPED
+    cycle = Cycle(job=JOB, run_id=some_id(1_000_000), as_of=NOW)
+    assert report == CycleReport(cycle=cycle, end=CycleEnd.SKIPPED, duration=timedelta(0))
+    assert bench.telemetry.skipped == [cycle]
     assert (job.readings, job.started) == ([], [])
     assert bench.telemetry.calls == ["cycle_skipped"]
 
@@ -453,6 +456,7 @@ async def test_cancellation_reaches_the_rows_in_hand_and_leaves_nothing(
     assert bench.server.held == []
     assert asyncio.all_tasks() == others
     assert bench.telemetry.abortions == ["Cancelled"]
+    assert set(bench.telemetry.cycles) == {*bench.telemetry.started}
     assert "cycle_completed" not in bench.telemetry.calls
 
 
