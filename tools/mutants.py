@@ -38,9 +38,12 @@ class Layer:
     def stage(self) -> Path:
         return STAGES / self.name
 
+    @property
+    def package(self) -> str:
+        return f"messenger_jobs.{self.name}."
+
     def patterns(self, wanted: list[str]) -> list[str]:
-        package = f"messenger_jobs.{self.name}."
-        return [pattern for pattern in wanted if pattern.startswith(package)]
+        return [pattern for pattern in wanted if pattern.startswith(self.package)]
 
     def lay_out_stage(self) -> None:
         """mutmut finds a mutant by its module's name, so the package must stand under its import name, not as src/."""
@@ -109,8 +112,11 @@ LAYERS = (
 
 
 def main(wanted: list[str]) -> int:
-    held = [layer.hold(patterns) for layer in LAYERS if (patterns := layer.patterns(wanted)) or not wanted]
-    return 0 if held and all(held) else 1
+    layers = [layer for layer in LAYERS if layer.patterns(wanted) or not wanted]
+    if not layers:
+        sys.exit(f"PATTERN begins with {' or '.join(layer.package for layer in LAYERS)}")
+    held = [layer.hold(layer.patterns(wanted)) for layer in layers]
+    return 0 if all(held) else 1
 
 
 if __name__ == "__main__":
