@@ -46,7 +46,7 @@ soak: .venv/dev.stamp ## kill, pause and cut real workers and servers for SECOND
 seeded-bugs: .venv/dev.stamp ## put deliberate defects into a copy of the code; the simulation or a test must notice each
 	@$(BIN)/python -m tools.seeded_bugs
 
-mutants: .venv/dev.stamp ## break the domain in small ways; 95 % of the breaks must be noticed by a test
+mutants: .venv/dev.stamp ## break domain and application in small ways; tests must notice 95 % and 90 % of the breaks
 	@$(BIN)/python tools/mutants.py
 
 docs: .venv/dev.stamp ## build the documentation into build/docs, its reference pages from the code

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 # Contracts and support assert as well, but are imported, not collected: without this, before their import, a failure in
@@ -28,6 +28,10 @@ settings.register_profile(
     "ci", _DEFAULT, max_examples=200, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("fuzz", _DEFAULT, max_examples=20_000, print_blob=True)
+# A mutant must be noticed, not explained: no smallest example is looked for, and none remembered for the next mutant.
+settings.register_profile(
+    "mutants", _DEFAULT, phases=[Phase.explicit, Phase.generate, Phase.target], database=None
+)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

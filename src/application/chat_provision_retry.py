@@ -65,7 +65,8 @@ class ChatProvisionRetry:
 
     async def preview(self, candidate: ProvisionSnapshot, cycle: Cycle) -> AttemptReport:
         """What an attempt would report if nobody else interfered; writes nothing."""
-        return report(self.provisioning.decide(candidate, not_before=cycle.as_of))
+        del cycle
+        return report(self.provisioning.decide(candidate))
 
     async def _claim_and_attempt(self, candidate: ProvisionSnapshot, cycle: Cycle) -> AttemptReport:
         async with self.store.begin() as work:

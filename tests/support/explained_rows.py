@@ -29,6 +29,10 @@ PROVISIONS: Final[dict[str, tuple[DealChatProvision, Reason]]] = {
         a_provision(updated_at=NOW - MINUTE, attempts=2, next_attempt_at=NOW - MINUTE),
         Reason.FIRST_ATTEMPT_EXPECTED,
     ),
+    "touched a moment ago, its backoff over since this microsecond": (
+        a_provision(updated_at=NOW - MINUTE, attempts=2, next_attempt_at=NOW),
+        Reason.FIRST_ATTEMPT_EXPECTED,
+    ),
     "touched a moment ago by somebody who counts": (
         a_provision(updated_at=NOW - MINUTE, attempts=2, next_attempt_at=NOW + 9 * MINUTE),
         Reason.BACKOFF,

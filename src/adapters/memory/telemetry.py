@@ -12,9 +12,10 @@ from ...application.ports.errors import PortError
 
 @define
 class MemoryTelemetry:
-    """Everything that was told, by kind in the order of telling, and the names of all calls in order."""
+    """Everything that was told, by kind in the order of telling, and the names and cycles of all calls in order."""
 
     calls: list[str] = field(factory=list[str])
+    cycles: list[Cycle] = field(factory=list[Cycle])
     started: list[Cycle] = field(factory=list[Cycle])
     skipped: list[Cycle] = field(factory=list[Cycle])
     batches: list[int] = field(factory=list[int])
@@ -28,61 +29,61 @@ class MemoryTelemetry:
 
     def cycle_started(self, cycle: Cycle) -> None:
         """Remember."""
-        self.calls.append("cycle_started")
+        self._called("cycle_started", cycle)
         self.started.append(cycle)
 
     def cycle_skipped(self, cycle: Cycle) -> None:
         """Remember."""
-        self.calls.append("cycle_skipped")
+        self._called("cycle_skipped", cycle)
         self.skipped.append(cycle)
 
     def batch_claimed(self, cycle: Cycle, rows: int) -> None:
         """Remember."""
-        del cycle
-        self.calls.append("batch_claimed")
+        self._called("batch_claimed", cycle)
         self.batches.append(rows)
 
     def attempted(self, cycle: Cycle, report: AttemptReport) -> None:
         """Remember."""
-        del cycle
-        self.calls.append("attempted")
+        self._called("attempted", cycle)
         self.attempts.append(report)
 
     def row_rolled_back(self, cycle: Cycle, error: PortError, row: UUID) -> None:
         """Remember."""
-        del cycle, row
-        self.calls.append("row_rolled_back")
+        del row
+        self._called("row_rolled_back", cycle)
         self.rollbacks.append(error)
 
     def defect(self, cycle: Cycle, error: BaseException, row: UUID | None) -> None:
         """Remember."""
-        del cycle, row
-        self.calls.append("defect")
+        del row
+        self._called("defect", cycle)
         self.defects.append(error)
 
     def configuration_fault(self, cycle: Cycle, error: PortError) -> None:
         """Remember."""
-        del cycle
-        self.calls.append("configuration_fault")
+        self._called("configuration_fault", cycle)
         self.configuration_faults.append(error)
 
     def lock_lost(self, cycle: Cycle) -> None:
         """Remember."""
-        self.calls.append("lock_lost")
+        self._called("lock_lost", cycle)
         self.locks_lost.append(cycle)
 
     def cycle_aborted(self, cycle: Cycle, code: str) -> None:
         """Remember."""
-        del cycle
-        self.calls.append("cycle_aborted")
+        self._called("cycle_aborted", cycle)
         self.abortions.append(code)
 
     def cycle_completed(self, report: CycleReport) -> None:
         """Remember."""
-        self.calls.append("cycle_completed")
+        self._called("cycle_completed", report.cycle)
         self.completed.append(report)
 
     @property
     def outcomes(self) -> list[Outcome]:
         """How the attempts ended, in order."""
         return [report.outcome for report in self.attempts]
+
+    def _called(self, name: str, cycle: Cycle) -> None:
+        self.calls.append(name)
+        self.cycles.append(cycle)

@@ -16,6 +16,7 @@ from messenger_jobs.application.cursor import Cursor
 from messenger_jobs.application.cycle_report import AttemptReport, Cycle, CycleReport, Outcome
 from messenger_jobs.application.ports.entropy import NewId
 from messenger_jobs.application.ports.run_lock import RunLocks
+from messenger_jobs.application.ports.tracing import UNTRACED, Tracing
 from messenger_jobs.application.run_cycle import CycleLimits, PeriodicJob, run_cycle
 from messenger_jobs.application.stop_signal import StopSignal
 
@@ -125,6 +126,7 @@ class Bench:
         batch_size: int = 100,
         concurrency: int = 1,
         max_run_duration: timedelta = MAX_RUN,
+        tracing: Tracing = UNTRACED,
     ) -> CycleReport:
         return await run_cycle(
             job,
@@ -136,6 +138,7 @@ class Bench:
             telemetry=self.telemetry,
             new_id=self.new_id,
             stop=self.stop,
+            tracing=tracing,
         )
 
     def passing(self, time: timedelta) -> Callable[[], None]:

@@ -9,7 +9,7 @@ from messenger_jobs.adapters.memory.provision_rows import provision_row
 from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import AttemptReport, CycleEnd, Outcome
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, DataRejected, RowRolledBack
-from messenger_jobs.domain.deal_chat_provision import ProvisionStatus
+from messenger_jobs.domain.deal_chat_provision import DealChatProvision, ProvisionStatus
 
 from tests.support.builders import (
     BUYER,
@@ -163,6 +163,7 @@ async def test_chat_that_came_since_the_reading_is_used(deals: Deals) -> None:
     assert deals.feed == []
     assert {row.user_id: row.role for row in deals.participants} == {BUYER: "Buyer", SELLER: "Owner"}
     assert deals.statuses_told == ["Ready"]
+    assert deals.messages[0].headers["correlation-id"] == str(RUN_ID)
     assert deals.operations() == SLOW
 
 
@@ -294,6 +295,7 @@ async def test_cycle_provisions_what_is_due_and_leaves_the_rest(deals: Deals) ->
     deals.put(*due, refused, young)
     report = await deals.run(deals.job, batch_size=3, concurrency=2)
     assert report.end is CycleEnd.COMPLETED
+    assert deals.telemetry.batches == [3, 3, 2]
     assert report.counts == {Outcome.PROVISIONED: 7, Outcome.RETRIED: 1}
     assert len(deals.chats) == 7
     assert deals.statuses_told == ["Ready"] * 7
@@ -335,10 +337,25 @@ async def test_preview_says_what_an_attempt_would_come_to(deals: Deals) -> None:
     assert preview == await deals.attempt()
 
 
-async def test_clock_set_back_during_a_cycle_does_not_bring_a_row_back_into_it(deals: Deals) -> None:
+@pytest.mark.parametrize(
+    "on_the_way",
+    [None, a_provision(members=(), version=1), DataRejected("22021", "not encodable")],
+    ids=["read ahead", "read again", "rejected by the database"],
+)
+async def test_clock_set_back_during_a_cycle_does_not_bring_a_row_back_into_it(
+    deals: Deals, on_the_way: DealChatProvision | DataRejected | None
+) -> None:
     deals.put(a_provision(members=()))
     (seen,) = await deals.read()
     deals.as_of += timedelta(hours=1)  # the cycle began before the clock was set back by an hour
+    match on_the_way:
+        case DealChatProvision():
+            deals.switch.at("settle", Phase.SENT, deals.putting(on_the_way))
+        case DataRejected():
+            deals.switch.at("settle", Phase.SENT, on_the_way)
+            deals.switch.at("settle", Phase.SENT, on_the_way)
+        case None:
+            pass
     await deals.job.attempt(seen, deals.cycle)
     assert deals.provision.schedule.attempts == 1
     assert deals.provision.schedule.next_attempt_at > deals.as_of

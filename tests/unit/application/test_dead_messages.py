@@ -8,12 +8,14 @@ import pytest
 from messenger_jobs.adapters.memory.clock import ManualClock
 from messenger_jobs.adapters.memory.outbox_queue import MemoryOutboxQueue
 from messenger_jobs.adapters.memory.schema import MessengerDatabase, OutboxRow
+from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.list_dead_messages import ListDeadMessages
 from messenger_jobs.application.prune_outbox import PruneOutbox
 from messenger_jobs.application.requeue_dead_messages import RequeueDeadMessages
 
 from tests.support.builders import NOW
 from tests.support.outbox_rows import a_dead_row, a_published_row, an_outbox_row
+from tests.unit.application.cycles import ScriptedSwitch
 
 REFUSAL = "there is no such parked message"
 
@@ -32,14 +34,20 @@ def put(database: MessengerDatabase, *rows: OutboxRow) -> None:
     database.put(database.outbox, *rows)
 
 
+def operations(switch: ScriptedSwitch) -> list[str]:
+    return [step.operation for step in switch.steps if step.phase is Phase.SENT]
+
+
 def dead(database: MessengerDatabase) -> list[int]:
     return sorted(row.id for row in database.rows(database.outbox) if row.dead_at is not None)
 
 
 async def test_all_parked_messages_are_listed_over_all_pages(database: MessengerDatabase) -> None:
     put(database, an_outbox_row(1), *map(a_dead_row, range(2, 1003)))
-    listing = ListDeadMessages(queue=MemoryOutboxQueue(database))
+    switch = ScriptedSwitch()
+    listing = ListDeadMessages(queue=MemoryOutboxQueue(database, switch=switch))
     assert [message.id async for message in listing.all()] == list(range(2, 1003))
+    assert operations(switch) == ["dead"] * 3
 
 
 async def test_parked_messages_are_listed_by_their_error(database: MessengerDatabase) -> None:
@@ -74,6 +82,13 @@ async def test_all_parked_messages_are_sent_again_however_many(
     report = await requeue.all()
     assert report.requeued == tuple(range(1, 1202))
     assert dead(database) == []
+
+
+async def test_messages_are_sent_again_in_transactions_of_five_hundred(database: MessengerDatabase) -> None:
+    put(database, *map(a_dead_row, range(1, 1002)))
+    switch = ScriptedSwitch()
+    await RequeueDeadMessages(queue=MemoryOutboxQueue(database, switch=switch)).messages(range(1, 1002))
+    assert operations(switch) == ["requeue"] * 3
 
 
 async def test_all_with_one_error_are_sent_again(

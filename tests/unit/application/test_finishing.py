@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from messenger_jobs.application.finishing import ended_before, finishing
@@ -35,8 +36,8 @@ async def test_cancelled_work_finishes_before_the_cancellation_goes_on() -> None
     assert done == ["done"]
 
 
-@pytest.mark.parametrize("second_cancellation", [False, True])
-async def test_work_that_does_not_finish_is_cancelled_and_awaited(second_cancellation: bool) -> None:
+@pytest.mark.parametrize("cancellations", [1, 2, 3])
+async def test_work_that_does_not_finish_is_cancelled_and_awaited(cancellations: int) -> None:
     cleaned_up: list[str] = []
 
     async def hang() -> None:
@@ -46,9 +47,9 @@ async def test_work_that_does_not_finish_is_cancelled_and_awaited(second_cancell
             await turns(50, cleaned_up)
 
     others = asyncio.all_tasks()
-    task = asyncio.create_task(finishing(hang(), within=3600 if second_cancellation else 0.01))
+    task = asyncio.create_task(finishing(hang(), within=0.01 if cancellations == 1 else 3600))
     await asyncio.sleep(0)
-    for _ in range(1 + second_cancellation):
+    for _ in range(cancellations):
         task.cancel()
         for _ in range(3):
             await asyncio.sleep(0)
@@ -72,6 +73,7 @@ async def test_failure_of_work_after_a_cancellation_is_nobodys_but_looked_at() -
     with pytest.raises(asyncio.CancelledError):
         await task
     del task
+    gc.collect()
     await asyncio.sleep(0)
     assert reported == []
 
@@ -110,6 +112,18 @@ async def test_work_is_cancelled_and_awaited_at_the_deadline() -> None:
 
     assert not await ended_before(hang(), turns(3, []))
     assert cleaned_up == ["done"]
+
+
+async def test_deadline_that_takes_its_turns_to_end_leaves_no_task() -> None:
+    async def deadline() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await turns(50, [])
+
+    others = asyncio.all_tasks()
+    assert await ended_before(turns(3, []), deadline())
+    assert asyncio.all_tasks() == others
 
 
 async def test_failure_before_the_deadline_comes_back() -> None:

@@ -11,6 +11,7 @@ from messenger_jobs.application.options import (
     RecordingFinalizeRetryOptions,
 )
 from messenger_jobs.domain.backoff import BackoffPolicy
+from messenger_jobs.domain.finalization import FinalizationRules
 
 ZERO = timedelta(0)
 ALL = [JobOptions, ChatProvisionRetryOptions, RecordingFinalizeRetryOptions]
@@ -106,6 +107,55 @@ def test_all_problems_are_named_at_once(options: type[JobOptions]) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("options", "changes", "sentence"),
+    [
+        (JobOptions, {"polling_interval": ZERO}, "polling_interval must be longer than 0 seconds"),
+        (JobOptions, {"batch_size": 0}, "batch_size must be between 1 and 10000"),
+        (JobOptions, {"max_attempts": 51}, "max_attempts must be between 1 and 50"),
+        (JobOptions, {"concurrency": 65}, "concurrency must be between 1 and 64"),
+        (JobOptions, {"lock_ttl": timedelta(seconds=1)}, "lock_ttl must be longer than max_run_duration"),
+        (JobOptions, {"lock_ttl": timedelta(days=2)}, "lock_ttl must not be longer than 1d"),
+        (JobOptions, {"backoff_base": ZERO}, "backoff_base must be longer than 0 seconds"),
+        (JobOptions, {"backoff_cap": ZERO}, "backoff_cap must not be shorter than backoff_base"),
+        (JobOptions, {"backoff_factor": 0.5}, "backoff_factor must be a finite number of at least 1"),
+        (JobOptions, {"backoff_jitter": 1.0}, "backoff_jitter must be at least 0 and below 1"),
+        (
+            JobOptions,
+            {"batch_size": 0, "backoff_jitter": 1.0},
+            "batch_size must be between 1 and 10000; backoff_jitter must be at least 0 and below 1",
+        ),
+        (
+            ChatProvisionRetryOptions,
+            {"stuck_provisioning_after": -timedelta(seconds=1)},
+            "stuck_provisioning_after must not be negative",
+        ),
+        (
+            RecordingFinalizeRetryOptions,
+            {"finalize_sla_timeout": -timedelta(seconds=1)},
+            "finalize_sla_timeout must not be negative",
+        ),
+        (
+            RecordingFinalizeRetryOptions,
+            {"storage_timeout": ZERO},
+            "storage_timeout must be longer than 0 seconds",
+        ),
+        (
+            RecordingFinalizeRetryOptions,
+            {"storage_timeout": timedelta(minutes=1)},
+            "storage_timeout must be shorter than the shortest first delay, backoff_base * (1 - backoff_jitter)",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_problem_is_one_sentence_that_names_the_option(
+    options: type[JobOptions], changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InvalidOptions) as invalid:
+        options(**changes)
+    assert str(invalid.value) == sentence
+
+
 def test_negative_stuck_time_is_refused() -> None:
     assert problems(ChatProvisionRetryOptions, stuck_provisioning_after=-timedelta(seconds=1)) == [
         "stuck_provisioning_after"
@@ -125,6 +175,10 @@ def test_negative_stuck_time_is_refused() -> None:
 )
 def test_options_of_recordings_have_bounds_of_their_own(changes: dict[str, Any], named: str) -> None:
     assert problems(RecordingFinalizeRetryOptions, **changes) == [named]
+
+
+def test_recording_may_be_looked_for_as_soon_as_its_session_ends() -> None:
+    RecordingFinalizeRetryOptions(finalize_sla_timeout=ZERO)
 
 
 def test_storage_timeout_just_below_the_shortest_delay_is_valid() -> None:
@@ -151,7 +205,17 @@ def test_rules_and_limits_are_what_was_set() -> None:
     )
 
 
-def test_rules_of_recordings_poll_as_often_as_the_job() -> None:
-    options = RecordingFinalizeRetryOptions(polling_interval=timedelta(seconds=5), max_attempts=2)
-    assert (options.rules.poll, options.rules.max_attempts) == (timedelta(seconds=5), 2)
-    assert options.rules.finalize_sla_timeout == timedelta(minutes=30)
+def test_rules_of_recordings_are_what_was_set_and_poll_as_often_as_the_job() -> None:
+    options = RecordingFinalizeRetryOptions(
+        polling_interval=timedelta(seconds=5),
+        max_attempts=2,
+        finalize_sla_timeout=timedelta(minutes=7),
+        backoff_base=timedelta(minutes=2),
+    )
+    assert options.rules == FinalizationRules(
+        max_attempts=2,
+        finalize_sla_timeout=timedelta(minutes=7),
+        poll=timedelta(seconds=5),
+        backoff=options.backoff,
+    )
+    assert options.backoff.base == timedelta(minutes=2)

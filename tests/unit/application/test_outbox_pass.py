@@ -13,15 +13,27 @@ from attrs import evolve
 from messenger_jobs.adapters.memory.outbox_queue import MemoryOutboxQueue
 from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import CycleEnd
-from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured, RowRolledBack
-from messenger_jobs.application.ports.event_publisher import Published
+from messenger_jobs.application.ports.errors import (
+    DatabaseUnavailable,
+    Misconfigured,
+    PortError,
+    RowRolledBack,
+)
+from messenger_jobs.application.ports.event_publisher import (
+    Event,
+    NotPublished,
+    Published,
+    Receipt,
+    Unpublishable,
+)
 from messenger_jobs.application.ports.outbox_queue import QueuedMessage
-from messenger_jobs.application.relay_report import MessageFailure
-from messenger_jobs.application.trouble import TroubleKind
+from messenger_jobs.application.relay_report import MessageFailure, PassReport, RelayReport
+from messenger_jobs.application.trouble import Trouble, TroubleKind
 
 from tests.support.builders import NOW, some_id
 from tests.support.eventually import eventually
 from tests.support.outbox_rows import TOPIC, a_dead_row, a_published_row, an_outbox_row
+from tests.support.scripted_publisher import ScriptedPublisher
 from tests.unit.application.relays import OUTAGE, REFUSED, TOO_LARGE, RelayBench
 
 GONE = DatabaseUnavailable("CONNECTION_LOST", "the connection to the database failed")
@@ -100,6 +112,50 @@ async def test_empty_outbox_costs_one_reading_and_asks_the_broker_nothing(bench:
     assert [step.operation for step in bench.switch.steps] == ["newest id"] * 2
 
 
+async def test_run_and_its_passes_are_reported_whole(bench: RelayBench) -> None:
+    bench.commit(1, 3, key="a")
+    bench.commit(5, 6, 7, key="b")
+    bench.commit(2, 4, 8)
+    for number in (1, 5):
+        bench.publisher.answers[number] = [REFUSED]
+    for number in (2, 8):
+        bench.publisher.answers[number] = [TOO_LARGE]
+    bench.clock.advance(timedelta(minutes=1))
+    bench.publisher.after = [bench.passing(timedelta(seconds=7))]
+    report = await bench.run_once()
+    run_id, started_at, lasted = some_id(1_000_000), NOW + timedelta(minutes=1), timedelta(seconds=7)
+    assert bench.telemetry.passes == [
+        PassReport(
+            run_id=run_id,
+            started_at=started_at,
+            duration=lasted,
+            end=CycleEnd.COMPLETED,
+            published=1,
+            failed=2,
+            parked=2,
+            held_back=3,
+        ),
+        PassReport(
+            run_id=run_id,
+            started_at=started_at + lasted,
+            duration=timedelta(0),
+            end=CycleEnd.COMPLETED,
+            held_back=5,
+        ),
+    ]
+    assert report == RelayReport(
+        run_id=run_id,
+        started_at=started_at,
+        duration=lasted,
+        end=CycleEnd.COMPLETED,
+        published=1,
+        failed=2,
+        parked=2,
+        held_back=5,
+    )
+    assert set(bench.telemetry.runs_of_calls) == {run_id}
+
+
 # Order of keys
 
 
@@ -108,6 +164,13 @@ async def test_no_two_messages_of_a_key_are_sent_together(bench: RelayBench) -> 
     bench.commit(2, 5, key="b")
     await bench.run_once()
     assert bench.publisher.sent == [[1, 2], [3, 5], [4]]
+
+
+async def test_round_is_sent_in_the_order_of_ids(bench: RelayBench) -> None:
+    bench.commit(1, 4, key="a")
+    bench.commit(2, 3, key="b")
+    await bench.run_once()
+    assert bench.publisher.sent == [[1, 2], [3, 4]]
 
 
 async def test_same_key_on_another_topic_is_another_key(bench: RelayBench) -> None:
@@ -162,6 +225,7 @@ async def test_failed_message_holds_back_those_of_its_key_and_no_others(bench: R
     assert bench.publisher.log == [2, 4]
     assert bench.unpublished == [1, 3, 5]
     assert (report.published, report.failed, report.held_back) == (2, 1, 3)
+    assert [made.held_back for made in bench.telemetry.passes] == [2, 3]
 
 
 async def test_failed_message_is_held_back_over_all_batches_of_the_pass() -> None:
@@ -208,6 +272,16 @@ async def test_failure_is_counted_and_told(bench: RelayBench) -> None:
     assert (bench.row(1).dead_at, bench.published) == (None, [2])
     assert bench.telemetry.failures == [a_failure(1, REFUSED.code, attempts=4)]
     assert bench.telemetry.parked == []
+
+
+async def test_code_without_a_class_is_the_brokers(bench: RelayBench) -> None:
+    bench.commit(1, 2)
+    bench.publisher.answers[1] = [NotPublished(code="TIMED_OUT", outage=False)]
+    bench.publisher.answers[2] = [Unpublishable(code="REFUSED")]
+    await bench.run_once()
+    assert (bench.row(1).last_error, bench.row(2).last_error) == ("Broker:TIMED_OUT", "Broker:REFUSED")
+    assert bench.telemetry.failures == [a_failure(1, "Broker:TIMED_OUT")]
+    assert bench.telemetry.parked == [a_failure(2, "Broker:REFUSED")]
 
 
 async def test_message_that_can_never_be_sent_is_parked_and_its_followers_go_on(bench: RelayBench) -> None:
@@ -279,7 +353,14 @@ async def test_outage_ends_the_run_and_counts_nothing_but_what_was_acknowledged(
         dict.fromkeys(range(1, 6), (0, None, None))
     )
     assert (report.end, report.error_code, report.published) == (CycleEnd.ABORTED, OUTAGE.code, 1)
-    assert bench.telemetry.troubles == [TroubleKind.BROKER]
+    assert bench.telemetry.began == [Trouble(kind=TroubleKind.BROKER, code=OUTAGE.code)]
+
+
+async def test_outage_is_called_by_the_first_code_of_its_round(bench: RelayBench) -> None:
+    bench.commit(1, 2, 3)
+    bench.publisher.answers[2] = [OUTAGE]
+    bench.publisher.answers[3] = [NotPublished(code="Kafka:TIMEOUT", outage=True)]
+    assert (await bench.run_once()).error_code == OUTAGE.code
 
 
 async def test_misconfigured_broker_counts_against_no_message(bench: RelayBench) -> None:
@@ -309,10 +390,28 @@ async def test_database_that_fails_ends_the_run(
     bench.publisher.answers[1] = [REFUSED]
     bench.switch.at(operation, Phase.SENT, error)
     report = await bench.run_once()
-    assert report.end is CycleEnd.ABORTED
-    assert bench.telemetry.troubles == [kind]
+    code = error.code if isinstance(error, PortError) else "Defect:ValueError"
+    trouble = Trouble(kind=kind, code=code, error=error)
+    assert (report.end, report.error_code) == (CycleEnd.ABORTED, code)
+    assert bench.telemetry.began == [made.trouble for made in bench.telemetry.passes] == [trouble]
+    assert set(bench.telemetry.runs_of_calls) == {report.run_id}
     assert bench.row(1).attempts == 0
     assert (bench.database.open_transactions, bench.server.held) == (0, [])
+
+
+async def test_publisher_that_does_not_answer_for_every_event_is_a_defect_and_nothing_is_marked(
+    bench: RelayBench,
+) -> None:
+    class Forgetful(ScriptedPublisher):
+        async def publish(self, events: Sequence[Event]) -> Sequence[Receipt]:
+            return (await super().publish(events))[1:]
+
+    bench.commit(1, 2)
+    before = bench.rows()
+    bench.relay = bench.a_relay(publisher=Forgetful())
+    report = await bench.run_once()
+    assert (report.end, report.error_code) == (CycleEnd.ABORTED, "Defect:ValueError")
+    assert bench.rows() == before
 
 
 async def test_cancellation_of_the_publishers_own_making_is_a_defect_and_not_an_end(
@@ -408,9 +507,12 @@ async def test_run_is_skipped_when_another_relay_holds_the_lock(bench: RelayBenc
     bench.commit(1)
     async with bench.relay.locks.try_acquire("outbox-relay"):
         report = await bench.run_once()
-    assert report.end is CycleEnd.SKIPPED
+    assert report == RelayReport(
+        run_id=some_id(1_000_000), started_at=NOW, duration=timedelta(0), end=CycleEnd.SKIPPED
+    )
     assert bench.publisher.sent == []
     assert bench.telemetry.calls == ["standing_by"]
+    assert bench.telemetry.runs_of_calls == [report.run_id]
 
 
 async def test_lock_is_asked_for_before_a_batch_is_sent(bench: RelayBench) -> None:

@@ -13,14 +13,14 @@ from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import CycleEnd
 from messenger_jobs.application.options import OutboxRelayOptions
 from messenger_jobs.application.outbox_relay import OUTBOX_RELAY, PRUNE_BATCHES
-from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured
+from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured, PortError
 from messenger_jobs.application.ports.event_publisher import NotPublished
 from messenger_jobs.application.prune_outbox import PRUNE_BATCH
 from messenger_jobs.application.trouble import TroubleKind
 
 from tests.support.builders import NOW
 from tests.support.outbox_rows import a_dead_row, a_published_row, an_outbox_row
-from tests.unit.application.relays import OUTAGE, REFUSED, RelayBench, settle
+from tests.unit.application.relays import OUTAGE, REFUSED, TOO_LARGE, RelayBench, settle
 
 GONE = DatabaseUnavailable("CONNECTION_LOST", "the connection to the database failed")
 REFUSES_US = Misconfigured("Kafka:AUTHENTICATION", "the broker refuses the credentials")
@@ -86,7 +86,12 @@ async def test_pass_that_reached_its_limit_is_followed_at_once() -> None:
         await bench.pass_time(1)
         await settle(2000)
         assert len(bench.publisher.log) == 100
-    assert [report.more for report in bench.telemetry.passes[:4]] == [False, True, True, False]
+    assert [(report.published, report.more) for report in bench.telemetry.passes[:4]] == [
+        (0, False),
+        (40, True),
+        (40, True),
+        (20, False),
+    ]
 
 
 async def test_messages_held_back_do_not_count_towards_the_limit_of_a_pass() -> None:
@@ -175,10 +180,9 @@ async def test_backoff_starts_over_after_trouble(bench: RelayBench) -> None:
         await bench.pass_time(30)
         bench.commit(2)
         bench.publisher.every = OUTAGE
-        await bench.pass_time(1.5)
-        sent = len(bench.publisher.sent)
-        await bench.pass_time(2)
-        assert len(bench.publisher.sent) > sent
+        await bench.pass_time(8)
+    starts = [report.started_at for report in bench.telemetry.passes if report.trouble is not None][-4:]
+    assert [(start - starts[0]).total_seconds() for start in starts] == pytest.approx([0, 1, 3, 7])
     assert bench.telemetry.troubles == [TroubleKind.BROKER] * 2
 
 
@@ -217,8 +221,12 @@ async def test_loop_outlives_whatever_fails_and_recovers(
         await bench.pass_time(7)
         assert not loop.done()
         assert bench.publisher.log == [1]
-    assert bench.telemetry.troubles == [kind]
+    code = error.code if isinstance(error, PortError) else f"Defect:{type(error).__name__}"
+    (began,) = bench.telemetry.began
+    assert (began.kind, began.code, type(began.error)) == (kind, code, type(error))
     assert [trouble.kind for trouble in bench.telemetry.ended] == [kind]
+    told_by_run = zip(bench.telemetry.calls, bench.telemetry.runs_of_calls, strict=True)
+    assert [run_id.int for call, run_id in told_by_run if call == "trouble_began"] == [1_000_000]
     assert bench.row(1).attempts == 0
 
 
@@ -295,6 +303,38 @@ async def test_wait_that_ends_in_the_middle_of_a_pass_lets_no_follower_overtake(
         bench.publisher.after = [bench.passing(timedelta(seconds=1.5))]
         await bench.pass_time(4)
     assert bench.publisher.log == [2, 1, 3]
+
+
+async def test_everything_is_told_of_the_run_it_belongs_to(bench: RelayBench) -> None:
+    bench.put(a_published_row(9, at=NOW - WEEK - timedelta(days=1)))
+    bench.commit(1, 2, 3)
+    bench.publisher.answers[1] = [REFUSED]
+    bench.publisher.answers[2] = [TOO_LARGE]
+    bench.lock_switch.at("acquire lock", Phase.SENT, GONE)
+    async with bench.running():
+        await bench.pass_time(1.5)
+        bench.server.end_session(OUTBOX_RELAY)
+        bench.commit(4)
+        async with bench.locked_by_another():
+            await bench.pass_time(2)
+    by_run: dict[int, list[str]] = {}
+    for name, run_id in zip(bench.telemetry.calls, bench.telemetry.runs_of_calls, strict=True):
+        by_run.setdefault(run_id.int, []).append(name)
+    assert by_run == {
+        1_000_000: ["trouble_began"],
+        1_000_001: [
+            "lock_acquired",
+            "message_failed",
+            "message_parked",
+            "pass_finished",
+            "trouble_ended",
+            "pruned",
+            "lock_lost",
+            "pass_finished",
+            "lock_released",
+        ],
+        1_000_002: ["standing_by"],
+    }
 
 
 # Stopping
@@ -392,7 +432,7 @@ async def test_pruning_is_looked_for_once_a_minute(bench: RelayBench) -> None:
         bench.put(a_published_row(1, at=NOW - WEEK - timedelta(days=1)))
         await bench.pass_time(59)
         assert sorted(bench.rows()) == [1]
-        await bench.pass_time(2)
+        await bench.pass_time(1)
         assert bench.rows() == {}
     prunings = [step for step in bench.switch.steps if step.operation == "prune"]
     assert len(prunings) == 2 * 2
@@ -415,6 +455,22 @@ async def test_pruning_is_bounded_and_goes_on_after_the_next_pass(bench: RelayBe
         await bench.pass_time(1)
         assert old == [0]
     assert bench.telemetry.prunings == [many, 2]
+
+
+async def test_stop_while_messages_are_pruned_begins_no_other_batch(bench: RelayBench) -> None:
+    limits: list[int] = []
+
+    class Queue(MemoryOutboxQueue):
+        async def prune(self, *, published_before: datetime, limit: int) -> int:
+            bench.stop.request()
+            limits.append(limit)
+            return limit
+
+    bench.relay = bench.a_relay(queue=Queue(bench.database))
+    async with bench.running() as loop:
+        assert loop.done()
+    assert limits == [PRUNE_BATCH]
+    assert bench.telemetry.prunings == [PRUNE_BATCH]
 
 
 async def test_pruning_that_fails_is_trouble_and_comes_again(bench: RelayBench) -> None:

@@ -35,6 +35,31 @@ def test_duration_out_of_bounds_is_named_alone(name: str) -> None:
     OutboxRelayOptions(**{name: LONGEST[name]})  # type: ignore[arg-type]  # by name
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"retention": ZERO}, "retention must be longer than 0 seconds"),
+        (
+            {"polling_interval": 2 * LONGEST["polling_interval"]},
+            "polling_interval must not be longer than 1h",
+        ),
+        ({"retention": 2 * LONGEST["retention"]}, "retention must not be longer than 3650d"),
+        ({"send_timeout": 2 * LONGEST["send_timeout"]}, "send_timeout must not be longer than 10m"),
+        ({"batch_size": 0}, "batch_size must be between 1 and 10000"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_problem_is_one_sentence_that_names_the_option(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidOptions) as invalid:
+        OutboxRelayOptions(**changes)
+    assert str(invalid.value) == sentence
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_bounds_of_the_batch_size_are_valid(size: int) -> None:
+    assert OutboxRelayOptions(batch_size=size).batch_size == size
+
+
 @pytest.mark.parametrize("size", [0, -1, 10_001])
 def test_batch_size_out_of_bounds_is_named(size: int) -> None:
     assert problems(batch_size=size) == ["batch_size"]
@@ -60,6 +85,22 @@ def test_lease_is_looked_at_before_it_can_expire(
     assert options.lock_ttl >= timedelta(minutes=1)
 
 
+@pytest.mark.parametrize(
+    ("changes", "ttl"),
+    [
+        ({}, timedelta(seconds=90)),
+        ({"send_timeout": SECOND}, timedelta(minutes=1)),
+        ({"send_timeout": timedelta(minutes=10)}, timedelta(minutes=30)),
+        ({"polling_interval": timedelta(hours=1)}, timedelta(hours=3)),
+    ],
+    ids=str,
+)
+def test_lock_of_a_dead_relay_is_free_after_three_times_its_longest_wait(
+    changes: dict[str, Any], ttl: timedelta
+) -> None:
+    assert OutboxRelayOptions(**changes).lock_ttl == ttl
+
+
 def test_backoff_goes_from_one_poll_to_half_a_minute() -> None:
     backoff = OutboxRelayOptions().backoff
     assert [backoff.delay(attempt, 0.0) for attempt in (1, 2, 5, 6, 99)] == [
@@ -73,5 +114,5 @@ def test_rare_polling_is_its_own_backoff() -> None:
 
 
 def test_patience_exceeds_the_longest_wait() -> None:
-    options = OutboxRelayOptions(polling_interval=timedelta(hours=1))
-    assert options.patience > timedelta(hours=1) + options.send_timeout
+    options = OutboxRelayOptions(polling_interval=timedelta(hours=1), send_timeout=timedelta(minutes=10))
+    assert options.patience > timedelta(hours=1, minutes=10)

@@ -85,6 +85,7 @@ async def test_new_deal_gets_its_chat_at_once(deals: Deals) -> None:
     assert (stored.status, stored.chat_id, stored.schedule.attempts) == (ProvisionStatus.READY, chat.id, 1)
     assert (stored.title, stored.project_id, stored.deal_tenant_id) == ("Flat 12", PROJECT_ID, TENANT_ID)
     assert (stored.created_at, stored.updated_at) == (NOW, NOW)
+    assert (stored.id, stored.version) == (some_id(1_000_000), 1)
     assert {(one.user_id, one.role) for one in deals.participants} == {(BUYER, "Buyer"), (SELLER, "Seller")}
     assert len(deals.feed) == 1
 
@@ -175,7 +176,9 @@ async def test_intent_that_was_tried_before_is_not_touched(deals: Deals, known: 
     deals.put(known)
     before = everything(deals)
     report = await provision(deals, a_created_deal(title="Another title"))
-    assert (report.outcome, report.attempts) == (Outcome.DUPLICATE, known.schedule.attempts)
+    assert report == AttemptReport(
+        outcome=Outcome.DUPLICATE, subject={"deal_id": DEAL_ID}, attempts=known.schedule.attempts
+    )
     assert everything(deals) == before
     assert (deals.database.open_transactions, deals.database.locks.held) == (0, 0)
 

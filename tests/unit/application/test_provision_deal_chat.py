@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import Outcome
 from messenger_jobs.application.ports.errors import DataRejected, RowRolledBack
@@ -19,8 +20,11 @@ from tests.support.builders import (
     a_failed_provision,
     a_participant,
     a_provision,
+    ids_from,
+    some_id,
 )
 from tests.unit.application.deals import RUN_ID, Deals
+from tests.unit.application.traces import TRACE, Traced
 
 
 @pytest.fixture
@@ -43,6 +47,15 @@ async def test_attempt_is_written_with_its_message(deals: Deals) -> None:
     assert deals.provision.status is ProvisionStatus.READY
     assert deals.statuses_told == ["Ready"]
     assert len(deals.chats) == len(deals.feed) == 1
+
+
+async def test_message_has_an_id_of_its_own_and_the_trace_of_the_attempt(deals: Deals) -> None:
+    verdict = deals.provisioning.decide(ProvisionSnapshot(provision=a_provision(), chat=a_chat()))
+    traced = evolve(deals.provisioning, new_id=ids_from(500), tracing=Traced())
+    message = traced.message(verdict, correlation_id=RUN_ID)
+    assert message is not None
+    assert message.event_id == some_id(500)
+    assert {**message.headers, **TRACE} == message.headers
 
 
 async def test_caller_decides_on_the_commit(deals: Deals) -> None:
@@ -113,6 +126,7 @@ async def test_chat_that_never_stops_changing_rolls_the_row_back(deals: Deals) -
     with pytest.raises(RowRolledBack) as failure:
         await attempt_within(deals)
     assert failure.value.code == "CHAT_CHANGING"
+    assert str(failure.value) == "the deal's chat kept changing during the attempt"
     assert deals.provision == a_provision()
     assert deals.messages == []
 

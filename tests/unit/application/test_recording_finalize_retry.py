@@ -10,6 +10,7 @@ from attrs import evolve
 from messenger_jobs.adapters.memory.recording_storage import LOOK
 from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import AttemptReport, CycleEnd, Outcome
+from messenger_jobs.application.finalization_report import report
 from messenger_jobs.application.finalize_uploaded_recording import UploadResult
 from messenger_jobs.application.ports.errors import (
     DatabaseUnavailable,
@@ -18,7 +19,7 @@ from messenger_jobs.application.ports.errors import (
     RowRolledBack,
 )
 from messenger_jobs.application.storage_guard import CONNECTION_FAILURE_THRESHOLD
-from messenger_jobs.domain.call_recording import RecordingStatus
+from messenger_jobs.domain.call_recording import CallRecording, RecordingStatus, SessionKind
 from messenger_jobs.domain.evidence import (
     Empty,
     Evidence,
@@ -27,13 +28,17 @@ from messenger_jobs.domain.evidence import (
     Unreachable,
     Unsupported,
 )
-from messenger_jobs.domain.recording_finalize import FinalizeStatus
+from messenger_jobs.domain.finalization import Claim
+from messenger_jobs.domain.recording_finalize import FinalizeStatus, RecordingFinalize
+from messenger_jobs.domain.retry_schedule import RetrySchedule
 
 from tests.support.builders import NOW, some_id
 from tests.support.recordings import (
     ENDED_AT,
+    ENTRY_ID,
     FILE_ID,
     FINALIZATION_RULES,
+    MEDIA,
     RECORDING_ID,
     SESSION_ID,
     SLA,
@@ -41,6 +46,7 @@ from tests.support.recordings import (
     a_recording,
     an_entry,
     found,
+    seen,
 )
 from tests.unit.application.uploads import RUN_ID, Uploads
 
@@ -117,7 +123,8 @@ class TestPhases:
         report = await uploads.attempt()
         assert report == AttemptReport(outcome=Outcome.REPUBLISHED, subject=SUBJECT, attempts=0)
         assert uploads.told == ["RecordingAvailable"]
-        assert len(uploads.messages) == 1
+        (message,) = uploads.messages
+        assert message.headers["correlation-id"] == str(RUN_ID)
         assert uploads.recording == a_recording(status=RecordingStatus.AVAILABLE)
         assert uploads.storage.looks == []
 
@@ -162,6 +169,9 @@ class TestPhases:
         assert outcomes == [Outcome.RETRIED] * 7 + [Outcome.QUARANTINED]
         assert uploads.entry.schedule.last_error == "FinalizeGuard:RECORDING_MISSING"
         assert uploads.storage.looks == []
+
+    async def test_job_bears_its_name(self, uploads: Uploads) -> None:
+        assert uploads.job.name == "recording-finalize-retry"
 
 
 class TestStorageErrors:
@@ -215,7 +225,10 @@ class TestStorageErrors:
             Outcome.DEFERRED: 1,
         }
         assert len(uploads.storage.looks) == 1
-        assert [error.code for error in uploads.telemetry.configuration_faults] == ["NO_SUCH_BUCKET"]
+        (fault,) = uploads.telemetry.configuration_faults
+        assert fault.code == "NO_SUCH_BUCKET"
+        assert str(fault) == "the storage of recordings must be set up by a person"
+        assert set(uploads.telemetry.cycles) == {report.cycle}
         assert all(row.schedule.attempts == 0 for row in uploads.entries)
 
     async def test_configuration_fault_is_told_once_a_cycle(self, uploads: Uploads) -> None:
@@ -268,6 +281,16 @@ class TestOutageOfStorage:
         report = await uploads.run(uploads.job, concurrency=concurrency)
         assert report.counts.keys() <= {Outcome.RELEASED, Outcome.SKIPPED}
         assert all(row.schedule.attempts == 0 for row in uploads.entries)
+
+    async def test_row_that_is_given_back_says_why_and_when(self, uploads: Uploads) -> None:
+        many(uploads, CONNECTION_FAILURE_THRESHOLD)
+        uploads.storage.fault = REFUSED
+        uploads.clock.advance(timedelta(seconds=7))
+        await uploads.run(uploads.job)
+        (released,) = [row for row in uploads.entries if row.updated_at == NOW + timedelta(seconds=7)]
+        assert released.schedule == RetrySchedule(attempts=0, next_attempt_at=NOW)
+        (told,) = [told for told in uploads.telemetry.attempts if told.outcome is Outcome.RELEASED]
+        assert (told.attempts, told.error_code) == (0, "Storage:CONNECTION_REFUSED")
 
     async def test_is_waited_for_while_other_lanes_are_asking(self, uploads: Uploads) -> None:
         many(uploads, CONNECTION_FAILURE_THRESHOLD)
@@ -333,6 +356,24 @@ class TestOutageOfStorage:
         uploads.storage.fault = REFUSED
         report = await uploads.run(uploads.job)
         assert report.counts == {Outcome.RETRIED: 1, Outcome.DEFERRED: 2, Outcome.REPUBLISHED: 1}
+        assert uploads.storage.looks == [a_pair(0)[0].object_key]
+
+    async def test_is_looked_for_in_rows_behind_only(self, uploads: Uploads) -> None:
+        many(uploads, 3)
+        uploads.storage.fault = REFUSED
+        candidates = await uploads.read()
+        report = await uploads.job.attempt(candidates[1], uploads.cycle)
+        assert report.outcome is Outcome.RETRIED
+        assert uploads.storage.looks == [a_pair(1)[0].object_key, a_pair(2)[0].object_key]
+
+    async def test_is_looked_for_in_one_bounded_reading(self, uploads: Uploads) -> None:
+        many(uploads, 1)
+        for n in range(1, 101):
+            uploads.put(*a_pair(n, session_ended_at=NOW))
+        many(uploads, 102, first=101)
+        uploads.storage.fault = REFUSED
+        candidates = await uploads.job.candidates(as_of=uploads.as_of, after=None, limit=1)
+        await uploads.job.attempt(candidates[0], uploads.cycle)
         assert uploads.storage.looks == [a_pair(0)[0].object_key]
 
     async def test_fault_that_shows_while_others_are_asked_is_told(self, uploads: Uploads) -> None:
@@ -408,7 +449,7 @@ class TestSomebodyElseWasFaster:
             switch.at(operation, phase, nothing)
         switch.at(operation, phase, callback)
         report = await uploads.attempt()
-        assert report.outcome is Outcome.SKIPPED
+        assert report == AttemptReport(outcome=Outcome.SKIPPED, subject=SUBJECT)
         assert uploads.recording.status is RecordingStatus.AVAILABLE
         assert uploads.entry.status is FinalizeStatus.DONE
         assert uploads.told == ["RecordingAvailable"]
@@ -424,6 +465,14 @@ class TestSomebodyElseWasFaster:
         assert (await uploads.attempt()).outcome is Outcome.REPUBLISHED
         assert uploads.recording == available
         assert (len(uploads.messages), uploads.told) == (1, ["RecordingAvailable"])
+
+    async def test_row_that_somebody_changed_since_it_was_read_is_skipped(self, uploads: Uploads) -> None:
+        uploads.put(a_recording(status=RecordingStatus.AVAILABLE), an_entry())
+        changed = an_entry(version=6)
+        uploads.switch.at("write", Phase.SENT, uploads.putting(changed))
+        assert await uploads.attempt() == AttemptReport(outcome=Outcome.SKIPPED, subject=SUBJECT)
+        assert uploads.entry == changed
+        assert (uploads.messages, uploads.notices) == ([], [])
 
     async def test_recording_that_failed_meanwhile_is_closed(self, uploads: Uploads) -> None:
         a_lost_callback(uploads)
@@ -448,8 +497,11 @@ class TestSomebodyElseWasFaster:
         uploads.switch.at("write", Phase.SENT, lambda: None)
         for version in range(10, 20):
             uploads.switch.at("write", Phase.SENT, uploads.putting(a_recording(version=version)))
-        with pytest.raises(RowRolledBack):
+        with pytest.raises(RowRolledBack) as failure:
             await uploads.attempt()
+        assert failure.value.code == "RECORDING_CHANGING"
+        assert str(failure.value) == "the recording kept changing while it was being settled"
+        assert len(uploads.switch.script) == 6, "it is tried three times, and then given back"
         assert (uploads.entry.status, uploads.entry.schedule.attempts) == (FinalizeStatus.PENDING, 0)
 
     async def test_recording_in_a_callbacks_hands_is_waited_for_before_settling(
@@ -459,6 +511,17 @@ class TestSomebodyElseWasFaster:
         other = evolve(uploads.store, switch=uploads.store._switch)
         async with other.begin() as callback:
             uploads.storage_switch.at(LOOK, Phase.ANSWERED, lambda: callback.lock(RECORDING_ID))
+            attempt = asyncio.create_task(uploads.attempt())
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not attempt.done()
+        assert (await attempt).outcome is Outcome.FAILED
+        assert uploads.entry.schedule.attempts == 1
+
+    async def test_row_in_an_operators_hands_is_waited_for_before_settling(self, uploads: Uploads) -> None:
+        a_lost_callback(uploads, Missing())
+        async with evolve(uploads.store).begin() as operator:
+            uploads.storage_switch.at(LOOK, Phase.ANSWERED, lambda: operator.lock_entry(ENTRY_ID))
             attempt = asyncio.create_task(uploads.attempt())
             for _ in range(100):
                 await asyncio.sleep(0)
@@ -569,6 +632,7 @@ class TestInfrastructure:
             uploads.clock.advance(timedelta(minutes=15))
         assert outcomes == [Outcome.RETRIED] * 7 + [Outcome.QUARANTINED]
         assert uploads.entry.schedule.last_error == "Postgres:22003"
+        assert uploads.entry.updated_at == uploads.clock.now() - timedelta(minutes=15)
         assert uploads.recording == a_recording()
 
     async def test_announcement_that_the_database_refuses_counts_and_ends_in_quarantine(
@@ -582,6 +646,19 @@ class TestInfrastructure:
             uploads.clock.advance(timedelta(minutes=15))
         assert outcomes == [Outcome.RETRIED, Outcome.QUARANTINED]
         assert uploads.entry.schedule.last_error == "Postgres:22021"
+
+    async def test_refused_announcement_is_tried_again_after_a_delay_that_the_spread_shortens(self) -> None:
+        uploads = Uploads(spread=lambda: 0.5)
+        uploads.put(a_recording(status=RecordingStatus.AVAILABLE), an_entry(attempts=1))
+        uploads.switch.at("write", Phase.SENT, DataRejected("22021", "not encodable"))
+        await uploads.attempt()
+        assert uploads.entry.schedule.next_attempt_at == NOW + timedelta(minutes=2) * 0.9
+        assert uploads.entry.updated_at == NOW
+
+    async def test_batches_are_as_large_as_asked_for(self, uploads: Uploads) -> None:
+        many(uploads, 5)
+        await uploads.run(uploads.job, batch_size=2)
+        assert uploads.telemetry.batches == [2, 2, 1]
 
     async def test_runner_that_always_dies_while_it_asks_is_stopped_after_the_last_attempt(
         self, uploads: Uploads
@@ -636,6 +713,25 @@ class TestPreview:
         assert (uploads.entry, uploads.recording) == (an_entry(), a_recording())
         assert preview == await uploads.attempt()
 
+    @pytest.mark.parametrize(
+        "recording",
+        [
+            a_recording(status=RecordingStatus.AVAILABLE),
+            a_recording(status=RecordingStatus.FAILED),
+            a_recording(session_ended_at=NOW),
+            None,
+        ],
+        ids=["to be announced", "to be closed", "too early", "missing"],
+    )
+    async def test_preview_of_a_row_that_needs_no_storage_asks_none(
+        self, uploads: Uploads, recording: CallRecording | None
+    ) -> None:
+        uploads.put(an_entry(), *([] if recording is None else [recording]))
+        (candidate,) = await uploads.read()
+        preview = await uploads.job.preview(candidate, uploads.cycle)
+        assert (uploads.entry, uploads.messages, uploads.storage.looks) == (an_entry(), [], [])
+        assert preview == await uploads.attempt()
+
 
 class TestOpening:
     async def test_opened_row_is_due_at_once_and_opened_once(self, uploads: Uploads) -> None:
@@ -643,10 +739,21 @@ class TestOpening:
         assert await uploads.opening(RECORDING_ID)
         assert not await uploads.opening(RECORDING_ID)
         (row,) = await uploads.read()
-        assert (row.entry.schedule.attempts, row.recording) == (0, a_recording())
+        assert row.recording == a_recording()
+        assert row.entry == RecordingFinalize(
+            id=some_id(1_000_000),
+            recording_id=RECORDING_ID,
+            session_kind=SessionKind.DIRECT,
+            session_id=SESSION_ID,
+            status=FinalizeStatus.PENDING,
+            schedule=RetrySchedule(attempts=0, next_attempt_at=NOW),
+            created_at=NOW,
+            updated_at=NOW,
+            version=0,
+        )
 
     async def test_recording_that_is_unknown_cannot_be_opened(self, uploads: Uploads) -> None:
-        with pytest.raises(LookupError):
+        with pytest.raises(LookupError, match=f"^there is no recording {some_id(1)}$"):
             await uploads.opening(some_id(1))
 
 
@@ -675,9 +782,15 @@ class TestIngest:
         self, uploads: Uploads, entry: FinalizeStatus | None
     ) -> None:
         uploads.put(a_recording(), *([] if entry is None else [an_entry(status=entry)]))
+        uploads.clock.advance(timedelta(seconds=7))
         assert await uploads.ingest() is UploadResult.AVAILABLE
+        available, _ = a_recording().became_available(MEDIA, now=NOW + timedelta(seconds=7))
+        assert uploads.recording == available
+        assert uploads.entries == (
+            [] if entry is None else [an_entry(status=entry).done(now=NOW + timedelta(seconds=7))]
+        )
+        assert uploads.messages[0].headers["correlation-id"] == str(some_id(78))
         assert await uploads.ingest() is UploadResult.ALREADY_AVAILABLE
-        assert {row.status for row in uploads.entries} <= {FinalizeStatus.DONE}
         assert (len(uploads.messages), uploads.told) == (1, ["RecordingAvailable"])
 
 
@@ -729,7 +842,7 @@ class TestRequeue:
             uploads.clock.advance(timedelta(seconds=5))
             report = await requeue
         assert report.requeued == (free.id,)
-        assert list(report.refused) == [held.id]
+        assert report.refused == {held.id: "waited too long for a lock"}
 
 
 async def until(holds: Callable[[], bool], *, turns: int = 1_000) -> None:
@@ -738,6 +851,11 @@ async def until(holds: Callable[[], bool], *, turns: int = 1_000) -> None:
             return
         await asyncio.sleep(0)
     raise AssertionError("it did not come to hold")
+
+
+def test_claim_is_not_reported_since_its_look_is_to_come() -> None:
+    with pytest.raises(ValueError, match=r"^a claim is no outcome$"):
+        report(seen(a_recording()), Claim(entry=an_entry()))
 
 
 async def test_clock_set_back_during_a_cycle_does_not_bring_a_row_back_into_it(uploads: Uploads) -> None:

@@ -5,7 +5,9 @@ from messenger_jobs.application.cycle_report import CycleEnd, Outcome
 from messenger_jobs.application.rehearsal import Rehearsal, UncontendedRunLocks
 
 from tests.support.builders import PROVISION_ID, RULES, a_failed_provision, a_provision, some_id
+from tests.support.recordings import a_recording, an_entry
 from tests.unit.application.deals import Deals
+from tests.unit.application.uploads import Uploads
 
 
 @pytest.fixture
@@ -24,6 +26,7 @@ def some_rows(deals: Deals) -> None:
 async def test_rehearsal_reports_what_the_cycle_then_does(deals: Deals) -> None:
     some_rows(deals)
     rehearsed = await deals.run(Rehearsal(deals.job), batch_size=2)
+    assert deals.telemetry.batches == [2, 1]
     told = list(deals.telemetry.attempts)
     deals.telemetry.attempts.clear()
     report = await deals.run(deals.job, batch_size=2)
@@ -58,6 +61,15 @@ async def test_rehearsal_of_a_row_that_waits_says_nothing_of_it(deals: Deals) ->
     deals.put(a_failed_provision(attempts=RULES.max_attempts))
     assert (await deals.run(Rehearsal(deals.job))).counts == {}
     assert deals.provision.id == PROVISION_ID
+
+
+async def test_rehearsal_of_recordings_reports_what_the_cycle_then_does() -> None:
+    uploads = Uploads()
+    uploads.put(a_recording(), an_entry())
+    rehearsed = await uploads.run(Rehearsal(uploads.job))
+    assert rehearsed.counts == {Outcome.FAILED: 1}
+    assert uploads.entry == an_entry()
+    assert (await uploads.run(uploads.job)).counts == rehearsed.counts
 
 
 async def test_rehearsal_bears_the_name_of_its_job(deals: Deals) -> None:

@@ -8,12 +8,13 @@ from typing import get_args
 
 import pytest
 from messenger_jobs.adapters.memory.switch import Phase
-from messenger_jobs.application.cycle_report import CycleEnd, Outcome
+from messenger_jobs.application.cycle_report import Cycle, CycleEnd, CycleReport, Outcome
 from messenger_jobs.application.ports.errors import DatabaseUnavailable, Misconfigured, RowRolledBack
 
-from tests.support.builders import NOW
+from tests.support.builders import NOW, some_id
 from tests.support.interruption import Moment, interrupt
 from tests.unit.application.cycles import JOB, MAX_RUN, TTL, Bench, ScriptedJob
+from tests.unit.application.traces import RememberedSpans, Span
 
 DEADLOCK = RowRolledBack("40P01", "deadlock detected")
 GONE = DatabaseUnavailable("CONNECTION_LOST", "the connection to the database failed")
@@ -33,6 +34,7 @@ async def test_every_row_is_tried_once_in_order(bench: Bench) -> None:
     job = ScriptedJob(rows=5)
     report = await bench.run(job, batch_size=2)
     assert job.finished == [1, 2, 3, 4, 5]
+    assert report.cycle == Cycle(job=JOB, run_id=some_id(1_000_000), as_of=NOW)
     assert report.end is CycleEnd.COMPLETED
     assert report.counts == {Outcome.PROVISIONED: 5}
 
@@ -45,9 +47,10 @@ async def test_batches_are_read_behind_the_last_row_of_the_one_before(bench: Ben
 
 
 async def test_time_of_selection_stays_that_of_the_cycles_start(bench: Bench) -> None:
+    bench.clock.advance(timedelta(minutes=1))
     job = ScriptedJob(rows=4, script={1: bench.passing(timedelta(seconds=50))})
     report = await bench.run(job, batch_size=2)
-    assert {as_of for as_of, _, _ in job.readings} == {NOW}
+    assert {as_of for as_of, _, _ in job.readings} == {NOW + timedelta(minutes=1)}
     assert report.duration == timedelta(seconds=50)
 
 
@@ -132,6 +135,23 @@ async def test_misconfiguration_ends_the_cycle_with_an_alert(bench: Bench) -> No
     assert bench.telemetry.configuration_faults == [NO_TABLE]
 
 
+@pytest.mark.parametrize("last", [NO_TABLE, GONE, DEADLOCK, ValueError("a defect")])
+async def test_every_row_that_is_as_before_counts(bench: Bench, last: Exception) -> None:
+    report = await bench.run(ScriptedJob(rows=2, script={1: DEADLOCK, 2: last}))
+    assert report.counts == {Outcome.ROLLED_BACK: 2}
+
+
+async def test_attempts_show_within_their_cycle_and_say_what_they_came_to(bench: Bench) -> None:
+    spans = RememberedSpans()
+    report = await bench.run(ScriptedJob(rows=2, script={2: DEADLOCK}), tracing=spans)
+    (reported,) = bench.telemetry.attempts
+    assert spans.attempts == [
+        Span(report.cycle, within=report.cycle, report=reported),
+        Span(report.cycle, within=report.cycle, report=None),
+    ]
+    assert spans.open_cycle is None
+
+
 async def test_misconfiguration_is_told_once_however_many_rows_find_it(bench: Bench) -> None:
     all_in_hand = asyncio.Barrier(4)
 
@@ -178,6 +198,29 @@ async def test_rows_in_hand_are_finished_when_the_next_batch_cannot_be_read(benc
     assert report.end is CycleEnd.ABORTED
 
 
+@pytest.mark.parametrize(
+    ("script", "reading"),
+    [
+        ({1: DEADLOCK, 2: ValueError("a defect")}, ()),
+        (dict.fromkeys((1, 2, 3), GONE), ()),
+        ({2: NO_TABLE}, ()),
+        ({}, (ValueError("a defect"),)),
+    ],
+    ids=["rows", "outage", "misconfiguration", "reading"],
+)
+async def test_whatever_goes_wrong_is_told_of_its_cycle(
+    bench: Bench, script: dict[int, Exception], reading: tuple[Exception, ...]
+) -> None:
+    report = await bench.run(ScriptedJob(rows=3, script=script, reading=[*reading]))
+    assert set(bench.telemetry.cycles) == {report.cycle}
+
+
+async def test_defect_that_keeps_a_batch_from_being_read_is_told(bench: Bench) -> None:
+    defect = ValueError("a defect")
+    await bench.run(ScriptedJob(rows=3, reading=[defect]))
+    assert bench.telemetry.defects == [defect]
+
+
 # The run lock
 
 
@@ -185,7 +228,9 @@ async def test_cycle_is_skipped_when_somebody_else_holds_the_lock(bench: Bench) 
     job = ScriptedJob(rows=3)
     async with bench.locks.try_acquire(JOB):
         report = await bench.run(job)
-    assert report.end is CycleEnd.SKIPPED
+    cycle = Cycle(job=JOB, run_id=some_id(1_000_000), as_of=NOW)
+    assert report == CycleReport(cycle=cycle, end=CycleEnd.SKIPPED, duration=timedelta(0))
+    assert bench.telemetry.skipped == [cycle]
     assert (job.readings, job.started) == ([], [])
     assert bench.telemetry.calls == ["cycle_skipped"]
 
@@ -217,7 +262,7 @@ async def test_lock_lost_before_a_batch_ends_the_cycle(bench: Bench) -> None:
     report = await bench.run(job, batch_size=2)
     assert job.finished == [1, 2]
     assert report.end is CycleEnd.LOCK_LOST
-    assert len(bench.telemetry.locks_lost) == 1
+    assert bench.telemetry.locks_lost == [report.cycle]
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -284,9 +329,10 @@ async def test_lock_lost_within_a_batch_is_noticed_by_half_of_its_ttl(bench: Ben
 
 async def test_one_of_several_lanes_asks_for_the_lock(bench: Bench) -> None:
     job = ScriptedJob(rows=20, script={row: bench.passing(HALF_TTL / 3) for row in (1, 2, 3)})
-    await bench.run(job, concurrency=4)
+    report = await bench.run(job, concurrency=4)
     confirmations = [step for step in bench.lock_switch.steps if step.operation == "confirm lock"]
     assert len(confirmations) == 2 * 2
+    assert (report.end, len(job.finished)) == (CycleEnd.COMPLETED, 20)
 
 
 async def test_lock_lost_is_told_once_by_several_lanes(bench: Bench) -> None:
@@ -410,6 +456,7 @@ async def test_cancellation_reaches_the_rows_in_hand_and_leaves_nothing(
     assert bench.server.held == []
     assert asyncio.all_tasks() == others
     assert bench.telemetry.abortions == ["Cancelled"]
+    assert set(bench.telemetry.cycles) == {*bench.telemetry.started}
     assert "cycle_completed" not in bench.telemetry.calls
 
 

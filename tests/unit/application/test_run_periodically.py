@@ -69,6 +69,13 @@ async def test_first_work_starts_at_once_and_the_others_on_the_grid(cadence: Cad
     assert cadence.starts == [0, 60, 120, 180]
 
 
+async def test_grid_begins_with_the_loop_however_long_the_machine_has_been_up(cadence: Cadence) -> None:
+    cadence.clock.advance(timedelta(seconds=1000.5))
+    async with cadence.running():
+        await cadence.pass_time(125)
+    assert cadence.starts == [1000.5, 1060.5, 1120.5]
+
+
 async def test_duration_of_the_work_does_not_move_the_grid(cadence: Cadence) -> None:
     cadence.durations = [10, 59.999999, 0.5]
     async with cadence.running():

@@ -37,7 +37,8 @@ async def test_stop_cancels_the_work_and_waits_for_its_end() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0)
+            for _ in range(10):
+                await asyncio.sleep(0)
             clean.set()
 
     waiting = asyncio.create_task(stop.cut_short(work()))

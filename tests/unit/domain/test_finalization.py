@@ -163,6 +163,7 @@ class TestPhases:
         assert verdict.entry.status is FinalizeStatus.QUARANTINED
         assert verdict.entry.schedule.attempts == after
         assert verdict.entry.schedule.last_error == str(error)
+        assert verdict.entry.updated_at == NOW
 
 
 class TestEvidence:
