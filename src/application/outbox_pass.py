@@ -136,7 +136,9 @@ class OutboxPass:
 
     async def _to_its_end(self, work: Coroutine[Any, Any, object]) -> None:
         """Also when a stop is requested or the pass is cancelled; then for a bounded time."""
-        await finishing(ended_before(work, self._stop_is_late()), within=ROUND_GRACE)
+        in_time = await finishing(ended_before(work, self._stop_is_late()), within=ROUND_GRACE)
+        if not in_time and self.end is None:
+            self.end = CycleEnd.STOPPED
 
     async def _stop_is_late(self) -> None:
         await self.stop.wait()
@@ -196,9 +198,7 @@ class OutboxPass:
         if self._next_batch is None:
             batch = await self._batch_behind(last_id)
             # Here, since the broker is still busy; a round begins with what everybody else waits for.
-            self._next_events = {
-                queued.id: _enveloped(queued) for queued in batch if _key(queued) not in self._held
-            }
+            self._next_events = {queued.id: _enveloped(queued) for queued in batch}
             self._next_batch = batch
 
     async def _send(self, heads: Sequence[QueuedMessage]) -> Mapping[int, Receipt]:

@@ -87,6 +87,8 @@ async def test_batches_follow_each_other_until_nothing_is_left(bench: RelayBench
     assert bench.publisher.sent == [[1, 2], [3, 4], [5]]
     assert report.published == 5
     assert bench.unpublished == []
+    readings = [step.operation for step in bench.switch.steps].count("unpublished")
+    assert readings == 3 * 2, "each batch is read once, and not what lies behind the newest id"
 
 
 async def test_run_goes_on_until_a_pass_publishes_nothing(bench: RelayBench) -> None:

@@ -380,6 +380,21 @@ async def test_stop_waits_for_receipts_but_not_for_long(
     assert bench.telemetry.began == []
 
 
+@pytest.mark.parametrize(("marking_takes", "published"), [(0.25, [1]), (3.0, [])])
+async def test_stop_waits_for_receipts_and_for_their_marks_no_longer_together(
+    bench: RelayBench, marking_takes: float, published: list[int]
+) -> None:
+    bench.commit(1)
+    bench.publisher.after = [lambda: bench.clock.sleep(9.5)]
+    bench.switch.at("mark published", Phase.SENT, lambda: bench.clock.sleep(marking_takes))
+    async with bench.running() as loop:
+        bench.stop.request()
+        await bench.pass_time(10)
+        assert loop.done()
+    assert bench.published == published
+    assert bench.database.open_transactions == 0
+
+
 async def test_stop_before_the_start_means_no_pass(bench: RelayBench) -> None:
     bench.stop.request()
     bench.commit(1)
