@@ -22,6 +22,7 @@ class MemoryTelemetry:
     attempts: list[AttemptReport] = field(factory=list[AttemptReport])
     rollbacks: list[PortError] = field(factory=list[PortError])
     defects: list[BaseException] = field(factory=list[BaseException])
+    rows_in_trouble: list[UUID | None] = field(factory=list["UUID | None"])
     configuration_faults: list[PortError] = field(factory=list[PortError])
     locks_lost: list[Cycle] = field(factory=list[Cycle])
     abortions: list[str] = field(factory=list[str])
@@ -49,14 +50,14 @@ class MemoryTelemetry:
 
     def row_rolled_back(self, cycle: Cycle, error: PortError, row: UUID) -> None:
         """Remember."""
-        del row
         self._called("row_rolled_back", cycle)
+        self.rows_in_trouble.append(row)
         self.rollbacks.append(error)
 
     def defect(self, cycle: Cycle, error: BaseException, row: UUID | None) -> None:
         """Remember."""
-        del row
         self._called("defect", cycle)
+        self.rows_in_trouble.append(row)
         self.defects.append(error)
 
     def configuration_fault(self, cycle: Cycle, error: PortError) -> None:

@@ -589,11 +589,13 @@ class TestInfrastructure:
         a_lost_callback(uploads)
         due = uploads.entry.schedule
         for _ in range(FINALIZATION_RULES.max_attempts + 1):
+            uploads.clock.advance(timedelta(seconds=1))
             uploads.switch.at("write", Phase.SENT, lambda: None)
             uploads.switch.at("write", Phase.SENT, failure)
             with pytest.raises(type(failure)):
                 await uploads.attempt()
             assert (uploads.entry.status, uploads.entry.schedule) == (FinalizeStatus.PENDING, due)
+            assert uploads.entry.updated_at == uploads.clock.now()
             assert (uploads.recording, uploads.messages) == (a_recording(), [])
         assert (await uploads.attempt()).outcome is Outcome.RECONCILED
 

@@ -99,6 +99,7 @@ async def test_infrastructure_and_defects_are_told_apart(bench: Bench) -> None:
     await bench.run(ScriptedJob(rows=3, script={1: DEADLOCK, 2: defect}))
     assert bench.telemetry.rollbacks == [DEADLOCK]
     assert bench.telemetry.defects == [defect]
+    assert bench.telemetry.rows_in_trouble == [some_id(1), some_id(2)]
     assert bench.telemetry.outcomes == [Outcome.PROVISIONED]
 
 
