@@ -355,10 +355,10 @@ DEFECTS: Final = (
         (
             Change(
                 f"{APPLICATION}/outbox_pass.py",
-                "        receipts = await self._send(heads)\n",
+                "        *meanwhile, receipts = await asyncio.gather(\n",
                 "        marks = [PublishedMessage(id=head.id, partition=None, offset=None) for head in heads]\n"
                 "        await self.queue.mark_published(marks, at=self.clock.now())\n"
-                "        receipts = await self._send(heads)\n",
+                "        *meanwhile, receipts = await asyncio.gather(\n",
             ),
         ),
         ("tests/unit/application/test_outbox_pass.py",),
