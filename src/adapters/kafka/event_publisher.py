@@ -133,11 +133,9 @@ class KafkaEventPublisher:
                 raise failure from error
             outcomes.update({_lane(event): NotPublished(code=failure.code, outage=True) for event in events})
             return
-        behind = [event for event in events if _lane(event) in self._under_way]
-        free = defaultdict[str, list[Event]](list)
+        behind, free = list[Event](), defaultdict[str, list[Event]](list)
         for event in events:
-            if _lane(event) not in self._under_way:
-                free[event.topic].append(event)
+            (behind if _lane(event) in self._under_way else free[event.topic]).append(event)
         try:
             async with asyncio.TaskGroup() as group:
                 sending = [self._send_behind(producer, event, outcomes) for event in behind]

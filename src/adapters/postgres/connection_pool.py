@@ -117,12 +117,10 @@ class PooledConnections:
             connection = await self._check_out()
         try:
             yield connection
-        except DatabaseUnavailable:
+        except BaseException as error:
             # Its server may be a standby by now, or have no memory left for this session: a new one may lead further.
-            connection.pgconn.finish()
-            await uninterrupted(self._give_back(connection), timeout=CLEANUP_TIMEOUT)
-            raise
-        except BaseException:
+            if isinstance(error, DatabaseUnavailable):
+                connection.pgconn.finish()
             await uninterrupted(self._give_back(connection), timeout=CLEANUP_TIMEOUT)
             raise
         else:  # for every row, so without the cost of a task

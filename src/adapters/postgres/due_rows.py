@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
+from uuid import UUID
 
 import structlog
 from attrs import frozen
@@ -58,6 +59,11 @@ def place_in(row: Row | UnreadableRow, column: int) -> Place:
     return Place(columns[column], columns[0])
 
 
-def tell_unreadable(table: str, row_id: object) -> None:
+def id_of(row: Row | UnreadableRow) -> UUID:
+    """The first column."""
+    return UUID(row.id) if isinstance(row, UnreadableRow) else row[0]
+
+
+def tell_unreadable(table: str, row: Row | UnreadableRow) -> None:
     """Name a row that is left alone; nothing of what it holds."""
-    _log.error("row unreadable", table=f"messenger.{table}", id=str(row_id))
+    _log.error("row unreadable", table=f"messenger.{table}", id=str(id_of(row)))

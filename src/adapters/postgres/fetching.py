@@ -72,25 +72,24 @@ async def rows_one_by_one(
             rows = [*await cursor.fetchall()]
         except _NOT_FOR_PYTHON:
             rows = [await _row_at(cursor, number) for number in range(cursor.rowcount)]
-    if (
-        connection.pgconn.parameter_status(b"TimeZone") == b"UTC"
-    ):  # ours always; for every value, asking would cost
+    # Ours always is; for every value, asking would cost.
+    if connection.pgconn.parameter_status(b"TimeZone") == b"UTC":
         return rows
     return [row if isinstance(row, UnreadableRow) else tuple(map(_in_utc, row)) for row in rows]
 
 
-async def changes_a_row_on(
+async def changed_rows_on(
     connection: Connection,
     statement: LiteralString | bytes,
     parameters: Params,
     *,
     prepare: bool | None = None,
-) -> bool:
-    """Whether the statement changed, or answered with, exactly one row, which is not read. Raises port errors."""
+) -> int:
+    """How many rows the statement changed, or answered with; none is read. Raises port errors."""
     with TranslatedErrors():
         cursor = AsyncCursor(connection, row_factory=tuple_row)
         await cursor.execute(statement, parameters, prepare=prepare)
-        return cursor.rowcount == 1
+        return cursor.rowcount
 
 
 async def rows_from(
@@ -103,6 +102,14 @@ async def rows_from(
     """The same as `rows_on`, of a statement that is a transaction of its own."""
     async with connections.statement() as connection:
         return await rows_on(connection, statement, parameters, prepare=prepare)
+
+
+async def changes_a_row(
+    connections: Connections, statement: LiteralString | bytes, parameters: Params
+) -> bool:
+    """Whether a prepared statement, a transaction of its own, changed or answered with exactly one row."""
+    async with connections.statement() as connection:
+        return await changed_rows_on(connection, statement, parameters, prepare=True) == 1
 
 
 async def _row_at(cursor: AsyncCursor[Row], number: int) -> Row | UnreadableRow:
@@ -123,11 +130,3 @@ def _in_utc(value: object) -> object:
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     return [*map(_in_utc, cast("list[object]", value))] if isinstance(value, list) else value
-
-
-async def changes_a_row(
-    connections: Connections, statement: LiteralString | bytes, parameters: Params
-) -> bool:
-    """`changes_a_row_on`, of a prepared statement that is a transaction of its own."""
-    async with connections.statement() as connection:
-        return await changes_a_row_on(connection, statement, parameters, prepare=True)

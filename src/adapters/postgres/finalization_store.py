@@ -95,5 +95,5 @@ def _snapshot(row: Row | UnreadableRow) -> FinalizeSnapshot | None:
     if not isinstance(row, UnreadableRow):
         with suppress(*BROKEN):
             return snapshot_from(row)
-    tell_unreadable("recording_finalize_attempts", row.id if isinstance(row, UnreadableRow) else row[0])
+    tell_unreadable("recording_finalize_attempts", row)
     return None

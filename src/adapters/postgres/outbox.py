@@ -6,11 +6,10 @@ import json
 from typing import Final, LiteralString
 
 from attrs import frozen
-from psycopg import AsyncCursor
 
 from ...application.ports.outbox import OutboxMessage
 from .connections import Connection
-from .errors import TranslatedErrors
+from .fetching import changed_rows_on
 
 # The conflict can only be one of dedupe_key (ux_outbox_dedupe_key): a repeated event_id is an error.
 _INSERT: Final[LiteralString] = """
@@ -34,10 +33,7 @@ class PostgresOutbox:
         Waits for a concurrent transaction that is about to store the same key, at most for the lock time-out
         (`RowRolledBack`). Raises `DataRejected` for an ``event_id`` that is there already.
         """
-        with TranslatedErrors():
-            cursor = AsyncCursor(self._connection)
-            await cursor.execute(_INSERT, message_values(message))
-            return cursor.rowcount == 1
+        return await changed_rows_on(self._connection, _INSERT, message_values(message)) == 1
 
 
 def message_values(message: OutboxMessage) -> tuple[object, ...]:

@@ -9,9 +9,7 @@ from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from attrs import frozen
-from psycopg import AsyncCursor
 from psycopg.abc import Params
-from psycopg.rows import tuple_row
 
 from ...application.ports.outbox import OutboxMessage, StoredJson
 from ...application.ports.outbox_queue import (
@@ -23,8 +21,7 @@ from ...application.ports.outbox_queue import (
 )
 from . import outbox_queue_statements as sql
 from .connections import Connections
-from .errors import TranslatedErrors
-from .fetching import Row, UnreadableRow, rows_from, rows_one_by_one
+from .fetching import Row, UnreadableRow, changed_rows_on, rows_from, rows_one_by_one
 
 _NEVER: Final = False  # the plan is made for the very limit and time, which costs less than a bad one
 
@@ -96,10 +93,7 @@ class PostgresOutboxQueue:
 
     async def _change(self, statement: LiteralString, parameters: Params) -> int:
         async with self._connections.statement() as connection:
-            with TranslatedErrors():
-                cursor = AsyncCursor(connection, row_factory=tuple_row)
-                await cursor.execute(statement, parameters, prepare=_NEVER)
-                return cursor.rowcount
+            return await changed_rows_on(connection, statement, parameters, prepare=_NEVER)
 
 
 def _queued(row: tuple[Any, ...]) -> QueuedMessage:

@@ -18,7 +18,7 @@ from ...domain.deal_chat_provision import ProvisioningRules
 from ...domain.provisioning import ProvisionSnapshot, Verdict
 from . import provision_statements as sql
 from .connections import Connections
-from .due_rows import BROKEN, Place, filled_batch, place_in, tell_unreadable
+from .due_rows import BROKEN, Place, filled_batch, id_of, place_in, tell_unreadable
 from .fetching import Row, UnreadableRow, changes_a_row, rows_on, rows_one_by_one
 from .provision_rows import due_parameters, settle_parameters, snapshot_from
 from .provisioning_unit import PostgresProvisioningUnit
@@ -97,7 +97,7 @@ class PostgresProvisioningStore:
             rows = await rows_one_by_one(connection, _candidates(max_attempts), parameters, prepare=False)
             ids = [row[0] for row in rows if not isinstance(row, UnreadableRow)]
             found = await rows_one_by_one(connection, sql.CONTEXT, {"ids": ids}, prepare=False) if ids else []
-        contexts = {UUID(f"{_id_of(context)}"): context for context in found}
+        contexts = {id_of(context): context for context in found}
         return [(place_in(row, _SCHEDULE), _snapshot(row, contexts)) for row in rows]
 
     async def _settle_and_tell(
@@ -119,10 +119,6 @@ class PostgresProvisioningStore:
         return True
 
 
-def _id_of(row: Row | UnreadableRow) -> object:
-    return row.id if isinstance(row, UnreadableRow) else row[0]
-
-
 def _snapshot(
     row: Row | UnreadableRow, contexts: Mapping[UUID, Row | UnreadableRow]
 ) -> ProvisionSnapshot | None:
@@ -134,7 +130,7 @@ def _snapshot(
         if not isinstance(context, UnreadableRow):
             with suppress(*BROKEN):
                 return snapshot_from(row, context)
-    tell_unreadable("deal_chat_provisions", _id_of(row))
+    tell_unreadable("deal_chat_provisions", row)
     return None
 
 

@@ -12,6 +12,7 @@ from psycopg.rows import class_row
 from ...application.ports.row_holder import RowHolder
 from .connections import Connections
 from .errors import TranslatedErrors
+from .fetching import changed_rows_on
 
 # A row's lock stands in the row itself, as the id of its transaction: `xmax`, which also stays there when that is over.
 # Where several transactions share the row it is the id of a group, and nobody's name is found.
@@ -57,6 +58,5 @@ async def row_holder(connections: Connections, questions: _Questions, id: UUID) 
     if named is None:
         return None
     async with connections.transaction() as transaction:
-        with TranslatedErrors():
-            tried = await AsyncCursor(transaction.connection).execute(questions.attempt, {"id": id})
-            return None if tried.rowcount == 1 else named
+        tried = await changed_rows_on(transaction.connection, questions.attempt, {"id": id})
+        return None if tried == 1 else named

@@ -13,7 +13,7 @@ from psycopg.abc import Params
 from ...application.ports.outbox import Outbox
 from .connections import Connection, Transaction
 from .errors import TranslatedErrors
-from .fetching import Row, changes_a_row_on, rows_on
+from .fetching import Row, changed_rows_on, rows_on
 from .outbox import PostgresOutbox
 
 OutboxOn = Callable[[Connection], Outbox]
@@ -57,4 +57,4 @@ class PostgresUnitOfWork:
         return rows[0] if rows else None
 
     async def _changes_a_row(self, statement: LiteralString, parameters: Params) -> bool:
-        return await changes_a_row_on(self.connection, statement, parameters)
+        return await changed_rows_on(self.connection, statement, parameters) == 1
