@@ -7,6 +7,8 @@ import logging
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from typing import Final
 
 from tests.simulation.choices import Picks, Replayed, decoded
 from tests.simulation.exhaustive import Bound, explore_all
@@ -20,16 +22,16 @@ from tests.simulation.small_worlds import SMALL_WORLDS
 from tests.simulation.wandering import SCENARIOS, wander
 from tests.support.postgres_servers import any_migrated_database
 
+SECONDS_BETWEEN_LINES: Final = 60
+
 
 def play_many(options: Namespace) -> int:
     """Play the histories of a seed and print what came of them; 1 when one went wrong."""
 
-    def show_progress(played: int) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{played:,} of {options.histories:,} histories")
-
     started = time.perf_counter()
-    tally = explore(options.seed, options.histories, processes=options.processes, on_progress=show_progress)
+    tally = explore(
+        options.seed, options.histories, processes=options.processes, on_progress=_progress(options)
+    )
     _print_totals(tally, time.perf_counter() - started, options)
     if not tally.broken:
         return 0
@@ -68,10 +70,6 @@ def _decoded(code: str) -> tuple[str, Picks]:
 def play_on_postgres(options: Namespace) -> int:
     """Play the histories of a seed, or one again, in memory and on a real PostgreSQL; 1 when they differ."""
 
-    def show_progress(played: int) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{played:,} of {options.histories:,} histories")
-
     async def compare(database_url: str, comparison: Comparison) -> None:
         async with replay_server(database_url) as server:
             if options.replay:
@@ -81,7 +79,7 @@ def play_on_postgres(options: Namespace) -> int:
                 await comparison.add_seeded(options.seed, range(options.histories), server)
 
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # what is lost on purpose is not worth a warning
-    comparison, started = Comparison(on_history=show_progress), time.perf_counter()
+    comparison, started = Comparison(on_history=_progress(options)), time.perf_counter()
     with any_migrated_database() as database_url:
         try:
             asyncio.run(compare(database_url, comparison))
@@ -93,6 +91,22 @@ def play_on_postgres(options: Namespace) -> int:
         f"{comparison}\nseed {options.seed}, {seconds:.0f} s: {comparison.compared / seconds:.1f} per second"
     )
     return 0
+
+
+def _progress(options: Namespace) -> Callable[[int], None]:
+    """Says how far it is: all the time on a terminal, now and then in a file."""
+    said = time.monotonic()
+
+    def show(played: int) -> None:
+        nonlocal said
+        line = f"{played:,} of {options.histories:,} histories"
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{line}")
+        elif (now := time.monotonic()) - said >= SECONDS_BETWEEN_LINES:
+            said = now
+            sys.stderr.write(f"{line}\n")
+
+    return show
 
 
 def _say(text: str) -> None:
