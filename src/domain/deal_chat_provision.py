@@ -154,7 +154,8 @@ class DealChatProvision:
         ``updated_at`` is left alone: it says when the provision last made progress.
         """
         self._ensure_open()
-        return evolve(self, schedule=self.schedule.requeued(now=now), version=self.version + 1)
+        schedule = self.schedule.requeued(now=now, updated_at=self.updated_at)
+        return evolve(self, schedule=schedule, version=self.version + 1)
 
     def _ensure_open(self) -> None:
         if self.status is ProvisionStatus.READY:

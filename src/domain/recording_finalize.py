@@ -89,7 +89,7 @@ class RecordingFinalize:
         return evolve(
             self,
             status=FinalizeStatus.PENDING,
-            schedule=self.schedule.requeued(now=now),
+            schedule=self.schedule.requeued(now=now, updated_at=self.updated_at),
             version=self.version + 1,
         )
 

@@ -48,10 +48,21 @@ class RetrySchedule:
             raise IllegalTransition("a schedule without attempts has no claim to give back")
         return evolve(self, attempts=self.attempts - 1, next_attempt_at=next_attempt_at)
 
-    def requeued(self, *, now: datetime) -> RetrySchedule:
-        """Start over at ``now`` on an operator's word; the last error stays for the record."""
-        return evolve(self, attempts=0, next_attempt_at=now)
+    def requeued(self, *, now: datetime, updated_at: datetime) -> RetrySchedule:
+        """Start over at ``now`` on an operator's word; the last error stays for the record.
+
+        Never at or before ``updated_at``, when the row was written last: the operator's clock may be behind that of a
+        cycle which has tried the row, and which would then meet it again.
+        """
+        return evolve(self, attempts=0, next_attempt_at=max(now, _just_after(updated_at)))
 
     def exhausted(self, max_attempts: int) -> bool:
         """Whether automatic retries have ended."""
         return self.attempts >= max_attempts
+
+
+def _just_after(moment: datetime) -> datetime:
+    try:
+        return moment + timedelta.resolution
+    except OverflowError:
+        return moment

@@ -49,15 +49,20 @@ def test_waiting_however_often_counts_nothing(schedule: RetrySchedule, times: li
     assert waiting == evolve(schedule, next_attempt_at=times[-1])
 
 
-@given(schedule=schedules, now=instants, max_attempts=st.integers(min_value=1, max_value=100))
-def test_requeue_opens_every_schedule_again(
-    schedule: RetrySchedule, now: datetime, max_attempts: int
+@given(
+    schedule=schedules,
+    now=instants,
+    updated_at=instants,
+    max_attempts=st.integers(min_value=1, max_value=100),
+)
+def test_requeue_opens_every_schedule_again_behind_its_last_write(
+    schedule: RetrySchedule, now: datetime, updated_at: datetime, max_attempts: int
 ) -> None:
-    requeued = schedule.requeued(now=now)
+    requeued = schedule.requeued(now=now, updated_at=updated_at)
 
     assert not requeued.exhausted(max_attempts)
-    assert requeued.next_attempt_at == now
-    assert requeued.requeued(now=now) == requeued
+    assert requeued.next_attempt_at == (now if now > updated_at else updated_at + timedelta(microseconds=1))
+    assert requeued.requeued(now=now, updated_at=updated_at) == requeued
 
 
 @given(now=instants, delay=delays, max_attempts=st.integers(min_value=1, max_value=30))

@@ -529,7 +529,9 @@ class TestSomebodyElseWasFaster:
         assert (await attempt).outcome is Outcome.FAILED
         assert uploads.entry.schedule.attempts == 1
 
-    async def test_operators_requeue_during_the_look_starts_over(self, uploads: Uploads) -> None:
+    async def test_operators_requeue_during_the_look_starts_over_but_not_in_the_same_cycle(
+        self, uploads: Uploads
+    ) -> None:
         a_lost_callback(uploads)
 
         async def requeue() -> None:
@@ -538,6 +540,8 @@ class TestSomebodyElseWasFaster:
         uploads.storage_switch.at(LOOK, Phase.SENT, requeue)
         assert (await uploads.attempt()).outcome is Outcome.SKIPPED
         assert uploads.entry.schedule.attempts == 0
+        assert await uploads.read() == []
+        uploads.clock.advance(timedelta(microseconds=1))
         assert (await uploads.attempt()).outcome is Outcome.RECONCILED
 
     async def test_two_processes_on_the_same_reading_finish_once(self, uploads: Uploads) -> None:

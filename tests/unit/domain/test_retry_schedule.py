@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from messenger_jobs.domain.errors import AttemptError, IllegalTransition, InvariantViolation
@@ -52,9 +52,24 @@ def test_nothing_can_be_given_back_before_the_first_claim() -> None:
 
 
 def test_requeue_starts_over_at_once_and_keeps_the_last_error_for_the_record() -> None:
-    assert a_schedule(attempts=8).requeued(now=LATER) == RetrySchedule(
+    assert a_schedule(attempts=8).requeued(now=LATER, updated_at=NOW) == RetrySchedule(
         attempts=0, next_attempt_at=LATER, last_error="Storage:TIMEOUT"
     )
+
+
+@pytest.mark.parametrize("operators_clock", [NOW, LATER])
+def test_requeue_by_a_clock_that_is_behind_starts_over_just_after_the_last_write(
+    operators_clock: datetime,
+) -> None:
+    requeued = a_schedule().requeued(now=operators_clock, updated_at=LATER)
+
+    assert requeued.next_attempt_at == LATER + timedelta(microseconds=1)
+
+
+def test_requeue_of_a_row_from_the_end_of_time_is_possible() -> None:
+    end_of_time = datetime.max.replace(tzinfo=UTC)
+
+    assert a_schedule().requeued(now=NOW, updated_at=end_of_time).next_attempt_at == end_of_time
 
 
 @pytest.mark.parametrize(("attempts", "exhausted"), [(0, False), (7, False), (8, True), (9, True)])
