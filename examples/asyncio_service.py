@@ -45,7 +45,7 @@ async def run_jobs(
 
     ``lock_url`` leads to the server itself: the run lock has a connection of its own, beside the pool.
     """
-    clock, telemetry, connections = SystemClock(), StructuredLog(), PooledConnections(pool)
+    clock, telemetry = SystemClock(), StructuredLog()
 
     async def every_minute(job: PeriodicJob[Candidate], options: JobOptions) -> None:
         locks = PostgresRunLocks(database_url=lock_url, ttl=options.lock_ttl, clock=clock)
@@ -66,15 +66,20 @@ async def run_jobs(
     chats, recordings = ChatProvisionRetryOptions(), RecordingFinalizeRetryOptions()
     provisioning = ProvisionDealChat(clock=clock, new_id=uuid4, spread=random.random, rules=chats.rules)
     async with asyncio.TaskGroup() as tasks:
-        chat_job = ChatProvisionRetry(store=PostgresProvisioningStore(connections), provisioning=provisioning)
+        # The rest of the pool stays the service's own.
+        chat_connections = PooledConnections(pool, share=chats.concurrency)
+        chat_job = ChatProvisionRetry(
+            store=PostgresProvisioningStore(chat_connections), provisioning=provisioning
+        )
         tasks.create_task(every_minute(chat_job, chats))
         recording_job = RecordingFinalizeRetry(
-            store=PostgresFinalizationStore(connections),
+            store=PostgresFinalizationStore(PooledConnections(pool, share=recordings.concurrency)),
             storage=storage,
             announcer=Announcer(clock=clock, new_id=uuid4),
             clock=clock,
             spread=random.random,
             rules=recordings.rules,
             telemetry=telemetry,
+            looks_at_once=recordings.concurrency,
         )
         tasks.create_task(every_minute(recording_job, recordings))

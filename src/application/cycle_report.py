@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
@@ -58,11 +58,15 @@ class CycleEnd(StrEnum):
 
 @frozen(kw_only=True)
 class Cycle:
-    """One run of a job: ``as_of`` is read once, at its start, and used for selection."""
+    """One run of a job: ``as_of`` is read once, at its start, and used for selection.
+
+    ``may_begin`` says whether something that has not begun still may, for a row in hand that had to wait for it.
+    """
 
     job: str
     run_id: UUID
     as_of: datetime
+    may_begin: Callable[[], bool] = field(default=lambda: True, eq=False, repr=False)
 
 
 @frozen(kw_only=True)

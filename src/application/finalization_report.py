@@ -45,8 +45,10 @@ def _subject(seen: FinalizeSnapshot) -> dict[str, UUID]:
 
 def _error_code(verdict: Verdict) -> str | None:
     match verdict:
-        case RetryLater() | Quarantine() | Release():
+        case RetryLater() | Quarantine():
             return str(verdict.error)
+        case Release():
+            return None if verdict.error is None else str(verdict.error)
         case TimeOut():
             return verdict.entry.schedule.last_error
         case Republish() | Close() | Adopt() | Defer() | Claim():

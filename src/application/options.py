@@ -61,11 +61,11 @@ class JobOptions:
 
     @property
     def limits(self) -> CycleLimits:
-        """What a cycle needs of them."""
+        """What a cycle needs of them: while ``concurrency`` rows are being written, as many are made ready."""
         return CycleLimits(
             batch_size=self.batch_size,
             max_run_duration=self.max_run_duration,
-            concurrency=self.concurrency,
+            lanes=1 if self.concurrency == 1 else 2 * self.concurrency,
         )
 
     def _problems(self) -> Iterator[tuple[str, str]]:

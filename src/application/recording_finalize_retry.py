@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -46,8 +47,9 @@ _WITNESSES: Final = 100  # rows read to find one that storage would be asked for
 class RecordingFinalizeRetry:
     """Claim, look, settle: two short transactions with storage asked in between, no connection held meanwhile.
 
-    A row is claimed just before its look, so nothing unstarted ever has to be given back. The count stands before
-    the risky part: a runner that dies while it asks has used an attempt.
+    Storage is asked for ``looks_at_once`` recordings at a time; a row that is claimed and waits for its look is given
+    back when storage turns out to be down, or the cycle ends. The count stands before the risky part: a runner that
+    dies while it asks has used an attempt.
     """
 
     store: FinalizationStore
@@ -57,11 +59,12 @@ class RecordingFinalizeRetry:
     spread: Spread
     rules: FinalizationRules
     telemetry: Telemetry
+    looks_at_once: int
     _guarded_run: UUID | None = field(default=None, init=False)
     _guard: StorageGuard = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._guard = StorageGuard(self.storage)
+        self._guard = StorageGuard(self.storage, asyncio.Semaphore(self.looks_at_once))
 
     @property
     def name(self) -> str:
@@ -99,7 +102,10 @@ class RecordingFinalizeRetry:
         if guard.closed:
             return skipped(candidate)
         claimed = evolve(candidate, entry=verdict.entry)
-        evidence, outage = await self._look(candidate, guard, cycle)
+        looked = await self._look(candidate, guard, cycle)
+        if looked is None:
+            return skipped(candidate)
+        evidence, outage = looked
         return report(candidate, self._settle(claimed, evidence, candidate, cycle, outage=outage))
 
     def _now(self, cycle: Cycle) -> datetime:
@@ -140,7 +146,10 @@ class RecordingFinalizeRetry:
     async def _look_and_settle(
         self, candidate: FinalizeSnapshot, claimed: FinalizeSnapshot, guard: StorageGuard, cycle: Cycle
     ) -> AttemptReport:
-        evidence, outage = await self._look(candidate, guard, cycle)
+        looked = await self._look(candidate, guard, cycle)
+        if looked is None:
+            return await self._leave(candidate, claimed, cycle)
+        evidence, outage = looked
         if (fault := guard.take_fault()) is not None:
             self.telemetry.configuration_fault(
                 cycle, Misconfigured(fault.code, "the storage of recordings must be set up by a person")
@@ -160,6 +169,15 @@ class RecordingFinalizeRetry:
                 return skipped(candidate)
             claimed = again
         raise RowRolledBack("RECORDING_CHANGING", "the recording kept changing while it was being settled")
+
+    async def _leave(
+        self, candidate: FinalizeSnapshot, claimed: FinalizeSnapshot, cycle: Cycle
+    ) -> AttemptReport:
+        """Give back a claim whose look has not begun when the cycle ends."""
+        given_back_to = candidate.entry.schedule.next_attempt_at
+        released = release(claimed.entry, None, given_back_to=given_back_to, now=self._now(cycle))
+        written = await self.store.write(self.announcer.change(released, cycle.run_id))
+        return report(claimed, released) if written else skipped(candidate)
 
     async def _as_left_by_others(self, claimed: FinalizeSnapshot) -> FinalizeSnapshot | None:
         """The row once whoever has it or its recording in hand, such as the ingest callback, is done with it."""
@@ -181,14 +199,16 @@ class RecordingFinalizeRetry:
 
     async def _look(
         self, candidate: FinalizeSnapshot, guard: StorageGuard, cycle: Cycle
-    ) -> tuple[Evidence, bool]:
-        """What storage says, and whether its silence is an outage."""
+    ) -> tuple[Evidence, bool] | None:
+        """What storage says, and whether its silence is an outage; None where the cycle ended before it was asked."""
 
         async def others() -> Sequence[CallRecording]:
             return await self._others_to_look_at(candidate, cycle)
 
         assert candidate.recording is not None, "only a row with a recording is claimed"
-        evidence = await guard.look(candidate.recording)
+        evidence = await guard.look(candidate.recording, may_begin=cycle.may_begin)
+        if evidence is None:
+            return None
         return evidence, await guard.blames_outage(candidate.recording, evidence, others)
 
     async def _others_to_look_at(self, candidate: FinalizeSnapshot, cycle: Cycle) -> Sequence[CallRecording]:

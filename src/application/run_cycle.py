@@ -50,11 +50,11 @@ class PeriodicJob(Protocol[Candidate]):
 
 @frozen(kw_only=True)
 class CycleLimits:
-    """Bounds of one cycle; ``concurrency`` 1 means strictly in order."""
+    """Bounds of one cycle; ``lanes`` are the rows in hand at once, 1 means strictly in order."""
 
     batch_size: int
     max_run_duration: timedelta
-    concurrency: int
+    lanes: int
 
 
 async def run_cycle(
@@ -72,13 +72,19 @@ async def run_cycle(
 
     Every row due at its start is tried at most once, in batches behind a cursor that only moves forward, until
     nothing is left, ``max_run_duration`` is over, a stop is requested, the run lock is not known to be held any
-    more, or the database is gone. Rows in hand are finished in all these cases. A row that fails by
-    infrastructure, or by a defect, is reported and left as it was; the others go on.
+    more, or the database is gone. Rows in hand are finished in all these cases, but for what they still wait to begin
+    (`Cycle.may_begin`). A row that fails by infrastructure, or by a defect, is reported and left as it was; the others
+    go on.
 
     Failures of ports end in the report, never in an exception. Cancellation rolls back the rows in hand, releases
     the lock and propagates.
     """
-    cycle = Cycle(job=job.name, run_id=new_id(), as_of=clock.now())
+    cycle = Cycle(
+        job=job.name,
+        run_id=new_id(),
+        as_of=clock.now(),
+        may_begin=lambda: run.end is None and not stop.requested,
+    )
     started = clock.monotonic()
     run = _Run(
         job=job,
@@ -139,7 +145,7 @@ class _Run(Generic[Candidate]):
 
     async def drain(self, lease: RunLease) -> None:
         async with asyncio.TaskGroup() as lanes:
-            for _ in range(self.limits.concurrency):
+            for _ in range(self.limits.lanes):
                 lanes.create_task(self._lane(lease))
         if self._unreadable is not None:
             self.abort(self._unreadable)
@@ -172,7 +178,7 @@ class _Run(Generic[Candidate]):
 
     def _runs_low(self) -> bool:
         """Two rows are left for each other lane, so that these work on while this one reads."""
-        low = min(2 * (self.limits.concurrency - 1), self.limits.batch_size // 2)
+        low = min(2 * (self.limits.lanes - 1), self.limits.batch_size // 2)
         return not self._read_to_end and len(self._rows) <= low
 
     async def _refill(self, lease: RunLease) -> None:

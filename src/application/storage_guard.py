@@ -30,24 +30,40 @@ class StorageGuard:
     """
 
     _storage: RecordingStorage
-    closed: bool = field(default=False, init=False)
+    _at_once: asyncio.Semaphore
     _fault: StorageMisconfigured | None = field(default=None, init=False)
+    _reason: Evidence | None = field(default=None, init=False)
     _without_answer: set[UUID] = field(factory=set[UUID], init=False)
     _asking: int = field(default=0, init=False)
     _asked: asyncio.Event = field(factory=asyncio.Event, init=False)
 
+    @property
+    def closed(self) -> bool:
+        """Whether storage is not asked any more in this cycle."""
+        return self._reason is not None
+
     def reopen(self) -> None:
         """A new cycle begins: storage is asked again."""
-        self.closed, self._fault = False, None
+        self._reason, self._fault = None, None
 
     def take_fault(self) -> StorageMisconfigured | None:
         """The fault that closed the guard, once a cycle: whoever takes it tells of it."""
         fault, self._fault = self._fault, None
         return fault
 
-    async def look(self, recording: CallRecording) -> Evidence:
-        """Ask for the recording's object and take note of the evidence. Raises nothing but cancellation."""
-        async with self._being_asked():
+    async def look(
+        self, recording: CallRecording, *, may_begin: Callable[[], bool] = lambda: True
+    ) -> Evidence | None:
+        """Ask for the recording's object and take note of the evidence. Raises nothing but cancellation.
+
+        Who had to wait for others, and finds the guard closed by what these were told, is told the same. None when
+        the look was not to begin any more after the wait.
+        """
+        async with self._at_once, self._being_asked():
+            if self._reason is not None:
+                return self._reason
+            if not may_begin():
+                return None
             evidence = await self._storage.look(recording.object_key)
             self._observe(recording.id, evidence)
         return evidence
@@ -76,13 +92,13 @@ class StorageGuard:
 
     def _observe(self, recording_id: UUID, evidence: Evidence) -> None:
         if isinstance(evidence, StorageMisconfigured):
-            if not self.closed:
-                self.closed, self._fault = True, evidence
+            if self._reason is None:
+                self._reason = self._fault = evidence
         elif isinstance(evidence, Unreachable) and evidence.connection_failed:
             if len(self._without_answer) < CONNECTION_FAILURE_THRESHOLD:
                 self._without_answer.add(recording_id)
             if len(self._without_answer) >= CONNECTION_FAILURE_THRESHOLD:
-                self.closed = True
+                self._reason = self._reason or evidence
         else:
             self._without_answer.clear()
 

@@ -113,10 +113,13 @@ class Quarantine:
 
 @frozen(kw_only=True)
 class Release:
-    """Storage could not be asked for a reason that is not this row's: the claim is given back, uncounted."""
+    """Storage could not be asked for a reason that is not this row's: the claim is given back, uncounted.
+
+    Without an ``error`` it was not asked, for the cycle had ended.
+    """
 
     entry: RecordingFinalize
-    error: AttemptError
+    error: AttemptError | None
 
 
 Settled = Republish | Close | Adopt | TimeOut | RetryLater | Quarantine | Release
@@ -199,9 +202,9 @@ def settle(
 
 
 def release(
-    claimed: RecordingFinalize, error: AttemptError, *, given_back_to: datetime, now: datetime
+    claimed: RecordingFinalize, error: AttemptError | None, *, given_back_to: datetime, now: datetime
 ) -> Release:
-    """Give a claim back, because storage as a whole could not be asked."""
+    """Give a claim back, because storage as a whole could not be asked, or was not asked any more."""
     return Release(entry=claimed.released(next_attempt_at=given_back_to, now=now), error=error)
 
 

@@ -193,16 +193,21 @@ async def bootstrap(
             tracing = tracing_on(provider)
         enabled = settings.recordings_enabled
         of_recordings = (finalizations, finalization_inspection) if enabled else ()
+        retried = store
         if None in (store, inspection, queue, database, *of_recordings):
-            pool = connection_pool(settings.database_url, size=_connections_needed(settings))
-            connections = PooledConnections(await resources.enter_async_context(pool))
-            lock_connections = connections
+            pool = await resources.enter_async_context(
+                connection_pool(settings.database_url, size=_connections_needed(settings))
+            )
+            connections = lock_connections = PooledConnections(pool)
             if settings.lock_database_url is not None:
-                pool = connection_pool(settings.lock_database_url, size=1)
-                lock_connections = PooledConnections(await resources.enter_async_context(pool))
+                lock_pool = connection_pool(settings.lock_database_url, size=1)
+                lock_connections = PooledConnections(await resources.enter_async_context(lock_pool))
+            retried = store or PostgresProvisioningStore(PooledConnections(pool, share=chat.concurrency))
             store = store or PostgresProvisioningStore(connections)
             inspection = inspection or PostgresProvisioningInspection(connections)
-            finalizations = finalizations or PostgresFinalizationStore(connections)
+            finalizations = finalizations or PostgresFinalizationStore(
+                PooledConnections(pool, share=settings.recording_finalize_retry.concurrency)
+            )
             finalization_inspection = finalization_inspection or PostgresFinalizationInspection(connections)
             queue = queue or PostgresOutboxQueue(connections)
             database = database or PostgresDatabase(
@@ -212,6 +217,7 @@ async def bootstrap(
                 lock_connections=lock_connections,
             )
         assert store is not None
+        assert retried is not None
         assert inspection is not None
         assert queue is not None
         assert database is not None
@@ -220,7 +226,7 @@ async def bootstrap(
         )
         jobs = [
             _scheduled(
-                ChatProvisionRetry(store=store, provisioning=provisioning),
+                ChatProvisionRetry(store=retried, provisioning=provisioning),
                 options=chat,
                 requeue=RequeueProvisions(store=store, clock=clock, rules=chat.rules),
                 inspection=InspectProvisions(provisions=inspection, clock=clock, rules=chat.rules),
@@ -255,6 +261,7 @@ async def bootstrap(
                 spread=spread,
                 rules=options.rules,
                 telemetry=telemetry,
+                looks_at_once=options.concurrency,
             )
             jobs.append(
                 _scheduled(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -177,6 +177,94 @@ async def test_cancelled_while_waiting_for_a_connection_none_is_lost(
             await occupy(connections, 1)
             at += 1
     assert at > 2
+
+
+# A share of the pool
+
+
+async def test_no_more_connections_are_in_use_than_the_share_and_all_get_their_turn(
+    numbers: Numbers,
+) -> None:
+    async with connection_pool(numbers.url, size=4) as pool:
+        connections, in_use, most = PooledConnections(pool, share=2), 0, 0
+
+        async def insert_slowly(number: int) -> None:
+            nonlocal in_use, most
+            async with connections.statement() as connection:
+                in_use += 1
+                most = max(most, in_use)
+                await connection.execute("insert into public.numbers values (%s)", [number])
+                in_use -= 1
+
+        await occupy(connections, 2)
+        before = pool.get_stats()["requests_num"]
+        await asyncio.gather(*map(insert_slowly, range(20)))
+        assert most == 2
+        # Handed from one to the next: the pool was asked for as many as were in use at once.
+        assert pool.get_stats()["requests_num"] == before + 2
+    assert numbers.committed() == [*range(20)]
+
+
+async def test_connection_that_died_in_use_is_not_handed_on(numbers: Numbers) -> None:
+    async with connection_pool(numbers.url, size=1) as pool:
+        connections = PooledConnections(pool, share=1)
+        async with connections.statement() as connection:
+            waiting = [asyncio.create_task(insert(connections, number)) for number in range(3)]
+            await asyncio.sleep(0)
+            with suppress(psycopg.OperationalError):
+                await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+        await asyncio.wait_for(asyncio.gather(*waiting), SECONDS)
+    assert numbers.committed() == [0, 1, 2]
+
+
+async def test_failure_to_connect_lets_the_next_in_line_try(own_postgres_server: PostgresServer) -> None:
+    numbers = Numbers.create(own_postgres_server.url())
+    async with connection_pool(numbers.url, size=1, checkout_timeout=0.3) as pool:
+        connections = PooledConnections(pool, share=1)
+        await asyncio.to_thread(own_postgres_server.stop)
+        failed = await asyncio.gather(*[insert(connections, 0) for _ in range(3)], return_exceptions=True)
+        assert [type(each) for each in failed] == [DatabaseUnavailable] * 3
+        await asyncio.to_thread(own_postgres_server.start)
+        await insert(connections, 1)
+    assert numbers.committed() == [1]
+
+
+@pytest.mark.parametrize("moment", ["before the answer", "after the answer", "twice"])
+async def test_cancelled_in_line_or_in_its_turn_the_next_one_gets_it(
+    numbers: Numbers, moment: Moment
+) -> None:
+    async with connection_pool(numbers.url, size=1) as pool:
+        connections = PooledConnections(pool, share=1)
+        at = 1
+        while True:
+            async with connections.statement():
+                waiting = asyncio.create_task(interrupt(insert(connections, 2 * at), at=at, moment=moment))
+                behind = asyncio.create_task(insert(connections, 2 * at + 1))
+                for _ in range(3):
+                    await asyncio.sleep(0)
+            interrupted = await waiting
+            await asyncio.wait_for(behind, SECONDS)
+            if not interrupted:
+                break
+            at += 1
+    assert at > 2
+    assert [n for n in numbers.committed() if n % 2] == [2 * n + 1 for n in range(1, at + 1)]
+
+
+async def test_cancelled_at_the_moment_of_its_turn_the_next_one_gets_the_connection(numbers: Numbers) -> None:
+    async with connection_pool(numbers.url, size=1) as pool:
+        connections = PooledConnections(pool, share=1)
+        async with AsyncExitStack() as turn:
+            await turn.enter_async_context(connections.statement())
+            waiting = asyncio.create_task(insert(connections, 1))
+            behind = asyncio.create_task(insert(connections, 2))
+            await asyncio.sleep(0)
+            await turn.aclose()
+            waiting.cancel()  # has its turn, and does not know it yet
+        await asyncio.wait_for(behind, SECONDS)
+        assert waiting.cancelled()
+        assert pool.get_stats()["requests_num"] == 1
+    assert numbers.committed() == [2]
 
 
 async def test_connection_in_a_state_of_its_own_is_not_used_again(numbers: Numbers) -> None:

@@ -83,15 +83,14 @@ class Pace:
     """How a runner goes through its rows."""
 
     batch_size: int = 100
-    concurrency: int = 1
+    lanes: int = 1
+    looks_at_once: int = 1
     max_run: timedelta = timedelta(minutes=3)
 
 
 def _cycles(process: Process, job: PeriodicJob[Any], pace: Pace) -> Run:
     locks = _locks(process)
-    limits = CycleLimits(
-        batch_size=pace.batch_size, max_run_duration=pace.max_run, concurrency=pace.concurrency
-    )
+    limits = CycleLimits(batch_size=pace.batch_size, max_run_duration=pace.max_run, lanes=pace.lanes)
 
     def cycle() -> Coroutine[Any, Any, object]:
         return run_cycle(
@@ -144,6 +143,7 @@ def recording_job(pace: Pace = Pace()) -> Application:
             spread=_spread,
             rules=FINALIZATION_RULES,
             telemetry=process.telemetry,
+            looks_at_once=pace.looks_at_once,
         )
         return _cycles(process, ObservedJob(job, process, due), pace)
 

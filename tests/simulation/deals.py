@@ -195,7 +195,7 @@ def deals(simulation: Simulation, choices: Choices) -> None:
         STATES[state][1](world, number)
     pace = Pace(
         batch_size=(100, 1, 2)[choices.pick((2, 1, 1))],
-        concurrency=1 + choices.pick((3, 1)),
+        lanes=1 + choices.pick((3, 1)),
         # Longer than a lock may be held: then nothing but the lock itself ends a cycle.
         max_run=(timedelta(minutes=3), timedelta(hours=1))[choices.pick((2, 1))],
     )

@@ -68,6 +68,7 @@ class ObservedJob(Generic[Candidate]):
         process.expect_to_hold_the_lock(who)
         facts.places.add(place)
         facts.started.add(place.id)
+        facts.may_begin = cycle.may_begin
         return await self._job.attempt(candidate, cycle)
 
 

@@ -86,6 +86,8 @@ class Facts:
     """Rows that were due when the cycle began, as they were then."""
     told: dict[str, list[Evidence]] = field(factory=dict[str, list[Evidence]])
     """What storage has said of each object."""
+    may_begin: Callable[[], bool] = lambda: True
+    """Whether the cycle goes on: else claims that wait to be looked for are given back."""
     rejections: int = 0
     unsettled: bool = False
     """The database failed it, or somebody else was faster: a claim may be given back, whatever storage has said."""

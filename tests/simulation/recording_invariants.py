@@ -44,6 +44,11 @@ def _told(change: Change, recording: CallRecording | None) -> list[Evidence]:
     return change.by.facts.told.get(recording.object_key, [])
 
 
+def _told_of_any(change: Change) -> list[Evidence]:
+    told = {} if change.by is None else change.by.facts.told
+    return [evidence for each in told.values() for evidence in each]
+
+
 def available_without_its_message(change: Change) -> Iterator[str]:
     keys = {row.message.dedupe_key for row in change.after.outbox.values()}
 
@@ -184,9 +189,12 @@ def _unfounded_claim(change: Change, entry: RecordingFinalize) -> Iterator[str]:
 def _unfounded_settling(change: Change, entry: RecordingFinalize, *, given_back: bool) -> Iterator[str]:
     told = _told(change, change.after.recordings.get(entry.recording_id))
     unsettled = change.by is not None and change.by.facts.unsettled
-    silent = any(isinstance(each, Unreachable | StorageMisconfigured) for each in told)
-    if given_back and not (silent or unsettled):
-        yield f"{named(entry.id)} was given back, of which storage said {told}"
+    # A row that was not asked for itself, since it waited meanwhile, is told what others were.
+    heard = told or _told_of_any(change)
+    silent = any(isinstance(each, Unreachable | StorageMisconfigured) for each in heard)
+    left = not told and change.by is not None and not change.by.facts.may_begin()
+    if given_back and not (silent or unsettled or left):
+        yield f"{named(entry.id)} was given back, of which storage said {heard}"
     kept = entry.status is FinalizeStatus.PENDING and not given_back
     rejected = change.by is not None and change.by.facts.rejections
     if kept and told and not rejected and all(isinstance(each, StorageMisconfigured) for each in told):

@@ -180,9 +180,11 @@ def recordings(simulation: Simulation, choices: Choices) -> None:
     for number in range(1, count + 1):
         state = choices.pick([weight for weight, _ in STATES])
         STATES[state][1](world, number)
+    lanes = 1 + choices.pick((4, 1, 1))
     pace = Pace(
         batch_size=(100, 1, 2)[choices.pick((2, 1, 1))],
-        concurrency=1 + choices.pick((2, 1)),
+        lanes=lanes,
+        looks_at_once=min(lanes, 2),
         # Longer than a lock may be held: then nothing but the lock itself ends a cycle.
         max_run=(timedelta(minutes=3), timedelta(hours=1))[choices.pick((2, 1))],
     )

@@ -42,7 +42,8 @@ OPTIONS: Final[Mapping[str, str]] = {
     "backoff_factor": "growth of the delay with each attempt",
     "backoff_cap": "the longest delay",
     "backoff_jitter": "by how much of itself a delay is shortened at most",
-    "concurrency": "rows in hand at once; 1 is strictly in order",
+    "concurrency": "rows written at once, and lookups in storage, while as many are made ready; "
+    "1 is strictly in order",
     "stuck_provisioning_after": "without progress for so long, a `Provisioning` row counts as stuck",
     "finalize_sla_timeout": "so long after its session a recording without file counts as lost",
     "storage_timeout": "for one look at storage; must be shorter than the first delay",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import select
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Any, Final, TypeAlias
 
 import psycopg
-from attrs import frozen
+from attrs import define, field
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -85,19 +89,34 @@ KEEPALIVES: Final = {
 """A vanished server is noticed within half a minute, also between statements."""
 
 
-@frozen
-class PooledConnections:
-    """Gives out the pool's connections; a host may bring its own pool, whose settings then apply.
+_Waiting: TypeAlias = "asyncio.Future[Connection | None]"
+"""Ends with a connection that is handed on, or with none where the pool is to give one."""
 
-    A dead connection, as after a restart of the server, is replaced before anybody gets it.
+
+@define(eq=False)
+class PooledConnections:
+    """Gives out the pool's connections, at most ``share`` of them at once where that is given.
+
+    Who comes later waits in line, and is handed the connection of whoever is done first. That costs neither the pool's
+    bookkeeping nor a look whether the connection is alive, for it has just answered; and it leaves the rest of the pool
+    to others. The wait has no time limit of its own, but those of the statements ahead.
+
+    A host may bring its own pool, whose settings then apply. A dead connection, as after a restart of the server, is
+    replaced before anybody gets it.
     """
 
     pool: Pool
+    share: int | None = None
+    _free: float = field(init=False)
+    _line: deque[_Waiting] = field(factory=deque["_Waiting"], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._free = math.inf if self.share is None else self.share
 
     @asynccontextmanager
     async def statement(self) -> AsyncGenerator[Connection]:
         """A connection on which every statement is a transaction of its own."""
-        async with self._checked_out() as connection:
+        async with _Turn(self) as connection:
             if connection.autocommit:
                 yield connection
             else:  # a host's pool
@@ -108,23 +127,49 @@ class PooledConnections:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Transaction]:
         """A new transaction, rolled back unless committed."""
-        async with self._checked_out() as connection, transaction_on(connection) as transaction:
+        async with _Turn(self) as connection, transaction_on(connection) as transaction:
             yield transaction
 
-    @asynccontextmanager
-    async def _checked_out(self) -> AsyncGenerator[Connection]:
-        with TranslatedErrors():
-            connection = await self._check_out()
+    async def take(self) -> Connection:
+        """Wait for a turn, and take the connection that belongs to it."""
+        if self._free:
+            self._free -= 1
+        else:
+            turn: _Waiting = asyncio.get_running_loop().create_future()
+            self._line.append(turn)
+            try:
+                handed_on = await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # it came at the same moment
+                    await uninterrupted(self.give_back(turn.result()), timeout=CLEANUP_TIMEOUT)
+                raise
+            if handed_on is not None:
+                return handed_on
         try:
-            yield connection
-        except BaseException as error:
-            # Its server may be a standby by now, or have no memory left for this session: a new one may lead further.
-            if isinstance(error, DatabaseUnavailable):
-                connection.pgconn.finish()
-            await uninterrupted(self._give_back(connection), timeout=CLEANUP_TIMEOUT)
+            return await self._check_out()
+        except BaseException:
+            await self.give_back(None)
             raise
-        else:  # for every row, so without the cost of a task
-            await self._give_back(connection)
+
+    async def give_back(self, connection: Connection | None) -> None:
+        """End the turn: the next in line gets it, and the connection where that is as good as new."""
+        reusable = connection is not None and connection.pgconn.transaction_status == TransactionStatus.IDLE
+        if reusable and self._hand_on(connection):
+            return
+        try:
+            if connection is not None:
+                await self._put_back(connection)
+        finally:
+            if not self._hand_on(None):
+                self._free += 1
+
+    def _hand_on(self, connection: Connection | None) -> bool:
+        while self._line:
+            turn = self._line.popleft()
+            if not turn.done():
+                turn.set_result(connection)
+                return True
+        return False
 
     async def _check_out(self) -> Connection:
         while True:
@@ -137,12 +182,12 @@ class PooledConnections:
                     await self.pool.check_connection(connection)
                 return connection
             except psycopg.OperationalError:
-                await uninterrupted(self._give_back(connection), timeout=CLEANUP_TIMEOUT)
+                await uninterrupted(self._put_back(connection), timeout=CLEANUP_TIMEOUT)
             except BaseException:
-                await uninterrupted(self._give_back(connection), timeout=CLEANUP_TIMEOUT)
+                await uninterrupted(self._put_back(connection), timeout=CLEANUP_TIMEOUT)
                 raise
 
-    async def _give_back(self, connection: Connection) -> None:
+    async def _put_back(self, connection: Connection) -> None:
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
             connection.pgconn.finish()  # so that the server ends whatever is open, and the pool replaces it
         await self.pool.putconn(connection)
@@ -165,3 +210,27 @@ def _has_unread_data(connection: Connection) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
+
+
+@define(eq=False)
+class _Turn:
+    """Has a connection for as long as its context lasts."""
+
+    _connections: PooledConnections
+    _connection: Connection = field(init=False)
+
+    async def __aenter__(self) -> Connection:
+        with TranslatedErrors():
+            self._connection = await self._connections.take()
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:  # for every row, so without the cost of a task
+            await self._connections.give_back(self._connection)
+            return
+        # Its server may be a standby by now, or have no memory left for this session: a new one may lead further.
+        if isinstance(error, DatabaseUnavailable):
+            self._connection.pgconn.finish()
+        await uninterrupted(self._connections.give_back(self._connection), timeout=CLEANUP_TIMEOUT)

@@ -124,15 +124,13 @@ class Bench:
         job: PeriodicJob[Candidate],
         *,
         batch_size: int = 100,
-        concurrency: int = 1,
+        lanes: int = 1,
         max_run_duration: timedelta = MAX_RUN,
         tracing: Tracing = UNTRACED,
     ) -> CycleReport:
         return await run_cycle(
             job,
-            limits=CycleLimits(
-                batch_size=batch_size, max_run_duration=max_run_duration, concurrency=concurrency
-            ),
+            limits=CycleLimits(batch_size=batch_size, max_run_duration=max_run_duration, lanes=lanes),
             locks=self.locks,
             clock=self.clock,
             telemetry=self.telemetry,

@@ -293,7 +293,7 @@ async def test_cycle_provisions_what_is_due_and_leaves_the_rest(deals: Deals) ->
     refused = a_provision(id=some_id(1500), deal_id=some_id(2500), members=())
     young = a_provision(id=some_id(1600), deal_id=some_id(2600), updated_at=NOW - timedelta(minutes=4))
     deals.put(*due, refused, young)
-    report = await deals.run(deals.job, batch_size=3, concurrency=2)
+    report = await deals.run(deals.job, batch_size=3, lanes=2)
     assert report.end is CycleEnd.COMPLETED
     assert deals.telemetry.batches == [3, 3, 2]
     assert report.counts == {Outcome.PROVISIONED: 7, Outcome.RETRIED: 1}
@@ -316,7 +316,7 @@ async def test_row_that_rolls_back_is_not_tried_twice_in_a_cycle(deals: Deals) -
 async def test_cancelled_cycle_leaves_rows_whole(deals: Deals, step: int) -> None:
     deals.put(*(a_provision(id=some_id(1000 + n), deal_id=some_id(2000 + n)) for n in range(4)))
     others = asyncio.all_tasks()
-    task = asyncio.create_task(deals.run(deals.job, batch_size=2, concurrency=2))
+    task = asyncio.create_task(deals.run(deals.job, batch_size=2, lanes=2))
     for _ in range(step):
         await asyncio.sleep(0)
     task.cancel()

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from attrs import evolve
 from messenger_jobs.application.options import (
     ChatProvisionRetryOptions,
     InvalidOptions,
@@ -197,8 +198,9 @@ def test_rules_and_limits_are_what_was_set() -> None:
         backoff_cap=timedelta(seconds=9),
         backoff_jitter=0.5,
     )
-    assert (options.limits.batch_size, options.limits.concurrency) == (7, 2)
+    assert (options.limits.batch_size, options.limits.lanes) == (7, 4)
     assert options.limits.max_run_duration == timedelta(seconds=11)
+    assert evolve(options, concurrency=1).limits.lanes == 1
     assert (options.rules.max_attempts, options.rules.stuck_after) == (3, timedelta(seconds=13))
     assert options.rules.backoff == BackoffPolicy(
         base=timedelta(seconds=1), factor=3.0, cap=timedelta(seconds=9), jitter=0.5

@@ -235,50 +235,113 @@ class TestStorageErrors:
         many(uploads, 30)
         uploads.storage.fault = NO_BUCKET
         for cycle in (1, 2):
-            report = await uploads.run(uploads.job, concurrency=8)
+            report = await uploads.run(uploads.job, lanes=8)
             assert report.counts[Outcome.RELEASED] <= 8
             assert len(uploads.telemetry.configuration_faults) == cycle
         assert all(row.schedule.attempts == 0 for row in uploads.entries)
 
+    async def test_row_that_waited_to_be_looked_for_is_told_what_others_found(self, uploads: Uploads) -> None:
+        uploads.looks_at_once = 2
+        many(uploads, 9)
+        uploads.storage.fault = NO_BUCKET
+
+        async def until_the_others_wait() -> None:
+            for _ in range(50):
+                await asyncio.sleep(0)
+
+        for _ in range(2):
+            uploads.storage_switch.at(LOOK, Phase.SENT, until_the_others_wait)
+        report = await uploads.run(uploads.new_job(), lanes=6)
+        assert report.counts == {Outcome.RELEASED: 6, Outcome.SKIPPED: 3}
+        assert len(uploads.storage.looks) == 2
+        assert {told.error_code for told in uploads.telemetry.attempts if told.error_code} == {
+            "Storage:NO_SUCH_BUCKET"
+        }
+
+    async def test_row_that_waited_to_be_looked_for_when_the_cycle_ends_is_given_back(
+        self, uploads: Uploads
+    ) -> None:
+        uploads.looks_at_once = 2
+        many(uploads, 9)
+
+        async def until_the_others_wait() -> None:
+            for _ in range(50):
+                await asyncio.sleep(0)
+            uploads.stop.request()
+
+        for _ in range(2):
+            uploads.storage_switch.at(LOOK, Phase.SENT, until_the_others_wait)
+        report = await uploads.run(uploads.new_job(), lanes=6)
+        assert report.end is CycleEnd.STOPPED
+        assert report.counts == {Outcome.RECONCILED: 2, Outcome.RELEASED: 4}
+        assert len(uploads.storage.looks) == 2
+        assert {told.error_code for told in uploads.telemetry.attempts} == {None}
+        waiting = [row.schedule for row in uploads.entries if row.status is FinalizeStatus.PENDING]
+        assert waiting == [RetrySchedule(attempts=0, next_attempt_at=NOW)] * 7
+
     async def test_released_rows_are_due_at_once_when_storage_is_set_up(self, uploads: Uploads) -> None:
         many(uploads, 10)
         uploads.storage.fault = NO_BUCKET
-        await uploads.run(uploads.job, concurrency=4)
+        await uploads.run(uploads.job, lanes=4)
         uploads.storage.fault = None
-        assert (await uploads.run(uploads.job, concurrency=4)).counts == {Outcome.RECONCILED: 10}
+        assert (await uploads.run(uploads.job, lanes=4)).counts == {Outcome.RECONCILED: 10}
+
+
+async def test_storage_is_asked_for_as_many_at_once_as_allowed_while_more_rows_are_in_hand(
+    uploads: Uploads,
+) -> None:
+    uploads.looks_at_once = 3
+    many(uploads, 20)
+    asked, most = 0, 0
+
+    async def linger() -> None:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        asked -= 1
+
+    for _ in range(20):
+        uploads.storage_switch.at(LOOK, Phase.SENT, linger)
+    report = await uploads.run(uploads.new_job(), lanes=6)
+    assert report.counts == {Outcome.RECONCILED: 20}
+    assert most == 3
 
 
 class TestOutageOfStorage:
-    @pytest.mark.parametrize("concurrency", [1, 2, 8])
+    @pytest.mark.parametrize(("lanes", "looks_at_once"), [(1, 1), (4, 2), (8, 8), (16, 8)])
     async def test_costs_few_calls_and_no_attempt_however_long_it_lasts(
-        self, uploads: Uploads, concurrency: int
+        self, uploads: Uploads, lanes: int, looks_at_once: int
     ) -> None:
+        uploads.looks_at_once = looks_at_once
+        job = uploads.new_job()
         many(uploads, 1_000)
         last_chance = evolve(a_pair(0)[1], schedule=an_entry(attempts=7).schedule)
         uploads.put(last_chance)
         uploads.storage.fault = REFUSED
         for _ in range(3 * FINALIZATION_RULES.max_attempts):
             uploads.storage.looks.clear()
-            report = await uploads.run(uploads.job, concurrency=concurrency)
+            report = await uploads.run(job, lanes=lanes)
             assert report.counts.keys() == {Outcome.RELEASED, Outcome.SKIPPED}
-            assert len(uploads.storage.looks) <= concurrency + CONNECTION_FAILURE_THRESHOLD
+            assert len(uploads.storage.looks) <= looks_at_once + CONNECTION_FAILURE_THRESHOLD
             uploads.clock.advance(FINALIZATION_RULES.poll)
         assert {row.status for row in uploads.entries} == {FinalizeStatus.PENDING}
         assert sum(row.schedule.attempts for row in uploads.entries) == 7
         assert {row.status for row in uploads.recordings} == {RecordingStatus.UPLOADING}
 
         uploads.storage.fault = None
-        healed = await uploads.run(uploads.job, concurrency=concurrency)
+        healed = await uploads.run(job, lanes=lanes)
         assert healed.counts == {Outcome.RECONCILED: 1_000}
         assert len(uploads.messages) == len(uploads.notices) == 1_000
 
-    @pytest.mark.parametrize("concurrency", [1, 3, 8])
+    @pytest.mark.parametrize("lanes", [1, 3, 8])
     async def test_shows_in_as_many_rows_as_it_takes_and_spares_them_all(
-        self, uploads: Uploads, concurrency: int
+        self, uploads: Uploads, lanes: int
     ) -> None:
         many(uploads, CONNECTION_FAILURE_THRESHOLD)
         uploads.storage.fault = REFUSED
-        report = await uploads.run(uploads.job, concurrency=concurrency)
+        report = await uploads.run(uploads.job, lanes=lanes)
         assert report.counts.keys() <= {Outcome.RELEASED, Outcome.SKIPPED}
         assert all(row.schedule.attempts == 0 for row in uploads.entries)
 
@@ -303,7 +366,7 @@ class TestOutageOfStorage:
         uploads.storage_switch.at(LOOK, Phase.SENT, lambda: None)
         for _ in range(CONNECTION_FAILURE_THRESHOLD - 1):
             uploads.storage_switch.at(LOOK, Phase.SENT, slowly)
-        report = await uploads.run(uploads.job, concurrency=CONNECTION_FAILURE_THRESHOLD)
+        report = await uploads.run(uploads.job, lanes=CONNECTION_FAILURE_THRESHOLD)
         assert report.counts == {Outcome.RELEASED: CONNECTION_FAILURE_THRESHOLD}
 
     async def test_shows_over_several_cycles_when_little_is_due(self, uploads: Uploads) -> None:
@@ -336,12 +399,12 @@ class TestOutageOfStorage:
         refused = {Outcome.RETRIED: 1}
         assert counts == [refused, refused, {Outcome.RECONCILED: 1}, refused, refused]
 
-    @pytest.mark.parametrize("concurrency", [1, 2, 8])
-    async def test_server_that_refuses_now_and_then_is_none(self, uploads: Uploads, concurrency: int) -> None:
+    @pytest.mark.parametrize("lanes", [1, 2, 8])
+    async def test_server_that_refuses_now_and_then_is_none(self, uploads: Uploads, lanes: int) -> None:
         many(uploads, 20)
         for n in range(0, 20, 2):
             uploads.storage.answer(a_pair(n)[0].object_key, REFUSED)
-        report = await uploads.run(uploads.job, concurrency=concurrency)
+        report = await uploads.run(uploads.job, lanes=lanes)
         assert report.counts == {Outcome.RETRIED: 10, Outcome.RECONCILED: 10}
 
     async def test_is_not_looked_for_in_rows_that_need_no_storage(self, uploads: Uploads) -> None:
@@ -391,7 +454,7 @@ class TestOutageOfStorage:
         uploads.storage.fault = REFUSED
         uploads.switch.at("candidates", Phase.SENT, lambda: None)
         uploads.switch.at("candidates", Phase.SENT, GONE)
-        report = await uploads.run(uploads.job, concurrency=2)
+        report = await uploads.run(uploads.job, lanes=2)
         assert report.counts.keys() == {Outcome.ROLLED_BACK, Outcome.RELEASED, Outcome.SKIPPED}
         assert report.counts[Outcome.ROLLED_BACK] == 1
         assert sum(row.schedule.attempts for row in uploads.entries) == 0
@@ -403,7 +466,7 @@ class TestOutageOfStorage:
         many(uploads, 2)
         uploads.storage.fault = REFUSED
         others = asyncio.all_tasks()
-        task = asyncio.create_task(uploads.run(uploads.job, concurrency=4))
+        task = asyncio.create_task(uploads.run(uploads.job, lanes=4))
         for _ in range(step):
             await asyncio.sleep(0)
         task.cancel()
@@ -572,7 +635,7 @@ class TestInfrastructure:
         for _ in range(8):
             for phase in Phase:
                 uploads.storage_switch.at(LOOK, phase, look_around)
-        await uploads.run(uploads.job, concurrency=1)
+        await uploads.run(uploads.job, lanes=1)
         assert open_during_looks == [(0, 0)] * 16
 
     @pytest.mark.parametrize("failure", [GONE, DEADLOCK])
@@ -686,7 +749,7 @@ class TestInfrastructure:
     async def test_cancelled_cycle_leaves_rows_whole(self, uploads: Uploads, step: int) -> None:
         many(uploads, 6)
         others = asyncio.all_tasks()
-        task = asyncio.create_task(uploads.run(uploads.job, batch_size=3, concurrency=2))
+        task = asyncio.create_task(uploads.run(uploads.job, batch_size=3, lanes=2))
         for _ in range(step):
             await asyncio.sleep(0)
         task.cancel()
@@ -702,7 +765,7 @@ class TestInfrastructure:
     async def test_stop_finishes_the_rows_in_hand(self, uploads: Uploads) -> None:
         many(uploads, 10)
         uploads.storage_switch.at(LOOK, Phase.SENT, uploads.stop.request)
-        report = await uploads.run(uploads.job, concurrency=2)
+        report = await uploads.run(uploads.job, lanes=2)
         assert report.end is CycleEnd.STOPPED
         assert report.counts[Outcome.RECONCILED] == len(uploads.messages) <= 2
         assert sum(row.schedule.attempts for row in uploads.entries) == len(uploads.messages)

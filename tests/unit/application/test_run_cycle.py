@@ -68,10 +68,10 @@ async def test_full_last_batch_takes_one_more_reading(bench: Bench) -> None:
     assert report.end is CycleEnd.COMPLETED
 
 
-@pytest.mark.parametrize("concurrency", [1, 3])
-async def test_empty_table_costs_one_reading(bench: Bench, concurrency: int) -> None:
+@pytest.mark.parametrize("lanes", [1, 3])
+async def test_empty_table_costs_one_reading(bench: Bench, lanes: int) -> None:
     job = ScriptedJob(rows=0)
-    report = await bench.run(job, concurrency=concurrency)
+    report = await bench.run(job, lanes=lanes)
     assert len(job.readings) == 1
     assert bench.telemetry.calls == ["cycle_started", "cycle_completed"]
     assert report.counts == {}
@@ -161,7 +161,7 @@ async def test_misconfiguration_is_told_once_however_many_rows_find_it(bench: Be
         raise NO_TABLE
 
     job = ScriptedJob(rows=9, script=dict.fromkeys(range(1, 10), fail))
-    await bench.run(job, concurrency=4)
+    await bench.run(job, lanes=4)
     assert job.started == [1, 2, 3, 4]
     assert len(bench.telemetry.configuration_faults) == len(bench.telemetry.abortions) == 1
 
@@ -177,7 +177,7 @@ async def test_misconfiguration_is_told_once_however_many_rows_find_it(bench: Be
 )
 async def test_batch_that_cannot_be_read_ends_the_cycle(bench: Bench, failure: Exception, code: str) -> None:
     job = ScriptedJob(rows=4, reading=[lambda: None, failure])
-    report = await bench.run(job, batch_size=2, concurrency=2)
+    report = await bench.run(job, batch_size=2, lanes=2)
     assert sorted(job.finished) == [1, 2]
     assert len(job.readings) == 2
     assert (report.end, report.error_code) == (CycleEnd.ABORTED, code)
@@ -194,7 +194,7 @@ async def test_rows_in_hand_are_finished_when_the_next_batch_cannot_be_read(benc
         raise GONE
 
     job = ScriptedJob(rows=4, script={2: failed.wait}, reading=[lambda: None, fail])
-    report = await bench.run(job, batch_size=2, concurrency=2)
+    report = await bench.run(job, batch_size=2, lanes=2)
     assert sorted(job.finished) == [1, 2]
     assert report.end is CycleEnd.ABORTED
 
@@ -330,7 +330,7 @@ async def test_lock_lost_within_a_batch_is_noticed_by_half_of_its_ttl(bench: Ben
 
 async def test_one_of_several_lanes_asks_for_the_lock(bench: Bench) -> None:
     job = ScriptedJob(rows=20, script={row: bench.passing(HALF_TTL / 3) for row in (1, 2, 3)})
-    report = await bench.run(job, concurrency=4)
+    report = await bench.run(job, lanes=4)
     confirmations = [step for step in bench.lock_switch.steps if step.operation == "confirm lock"]
     assert len(confirmations) == 2 * 2
     assert (report.end, len(job.finished)) == (CycleEnd.COMPLETED, 20)
@@ -338,7 +338,7 @@ async def test_one_of_several_lanes_asks_for_the_lock(bench: Bench) -> None:
 
 async def test_lock_lost_is_told_once_by_several_lanes(bench: Bench) -> None:
     job = ScriptedJob(rows=20, script={row: bench.passing(TTL / 4) for row in (1, 2, 3, 4)})
-    await bench.run(job, concurrency=4, max_run_duration=9 * TTL)
+    await bench.run(job, lanes=4, max_run_duration=9 * TTL)
     assert len(bench.telemetry.locks_lost) == 1
     assert sorted(job.finished) == [1, 2, 3, 4]
 
@@ -363,7 +363,7 @@ async def test_row_is_still_started_just_before_the_time_is_over(bench: Bench) -
 
 async def test_stop_lets_the_rows_in_hand_finish_and_starts_no_other(bench: Bench) -> None:
     job = ScriptedJob(rows=20, script={5: bench.stop.request})
-    report = await bench.run(job, concurrency=3)
+    report = await bench.run(job, lanes=3)
     assert sorted(job.started) == sorted(job.finished)
     assert set(job.started) <= set(range(1, 8))
     assert report.end is CycleEnd.STOPPED
@@ -410,50 +410,48 @@ async def test_cycle_whose_last_row_is_done_has_completed_whatever_comes_then(
 # Concurrency and cancellation
 
 
-@pytest.mark.parametrize("concurrency", [1, 2, 4, 7])
-async def test_no_more_rows_are_in_hand_than_allowed(bench: Bench, concurrency: int) -> None:
+@pytest.mark.parametrize("lanes", [1, 2, 4, 7])
+async def test_no_more_rows_are_in_hand_than_allowed(bench: Bench, lanes: int) -> None:
     async def linger() -> None:
         for _ in range(50):
             await asyncio.sleep(0)
 
     job = ScriptedJob(rows=20, script=dict.fromkeys(range(1, 21), linger))
-    await bench.run(job, batch_size=6, concurrency=concurrency)
-    assert job.most_in_hand == concurrency
+    await bench.run(job, batch_size=6, lanes=lanes)
+    assert job.most_in_hand == lanes
     assert sorted(job.finished) == list(range(1, 21))
 
 
 async def test_one_slow_row_does_not_hold_up_the_other_lane(bench: Bench) -> None:
     done = asyncio.Event()
     job = ScriptedJob(rows=9, script={1: done.wait, 9: done.set})
-    await bench.run(job, batch_size=2, concurrency=2)
+    await bench.run(job, batch_size=2, lanes=2)
     assert job.finished == [*range(2, 10), 1]
 
 
 async def test_every_row_is_tried_once_by_many_lanes(bench: Bench) -> None:
     job = ScriptedJob(rows=50)
-    report = await bench.run(job, batch_size=7, concurrency=5)
+    report = await bench.run(job, batch_size=7, lanes=5)
     assert sorted(job.started) == list(range(1, 51))
     assert report.counts == {Outcome.PROVISIONED: 50}
 
 
-@pytest.mark.parametrize("concurrency", [1, 3])
-async def test_cancellation_reaches_the_rows_in_hand_and_leaves_nothing(
-    bench: Bench, concurrency: int
-) -> None:
+@pytest.mark.parametrize("lanes", [1, 3])
+async def test_cancellation_reaches_the_rows_in_hand_and_leaves_nothing(bench: Bench, lanes: int) -> None:
     others = asyncio.all_tasks()
-    all_in_hand = asyncio.Barrier(concurrency + 1)
+    all_in_hand = asyncio.Barrier(lanes + 1)
 
     async def hang() -> None:
         await all_in_hand.wait()
         await asyncio.Event().wait()
 
     job = ScriptedJob(rows=9, script=dict.fromkeys(range(1, 10), hang))
-    cycle = asyncio.create_task(bench.run(job, concurrency=concurrency))
+    cycle = asyncio.create_task(bench.run(job, lanes=lanes))
     await all_in_hand.wait()
     cycle.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cycle
-    assert sorted(job.cancelled) == job.started == list(range(1, concurrency + 1))
+    assert sorted(job.cancelled) == job.started == list(range(1, lanes + 1))
     assert bench.server.held == []
     assert asyncio.all_tasks() == others
     assert bench.telemetry.abortions == ["Cancelled"]
@@ -475,13 +473,11 @@ async def test_cancelled_anywhere_the_lock_is_free_and_no_task_is_left(moment: M
     pytest.fail("the cycle has no end")
 
 
-@pytest.mark.parametrize("concurrency", [1, 3])
-async def test_cancellation_of_a_jobs_own_making_is_a_defect_of_that_row(
-    bench: Bench, concurrency: int
-) -> None:
+@pytest.mark.parametrize("lanes", [1, 3])
+async def test_cancellation_of_a_jobs_own_making_is_a_defect_of_that_row(bench: Bench, lanes: int) -> None:
     cancellation = asyncio.CancelledError()
     job = ScriptedJob(rows=5, script={2: cancellation})
-    report = await bench.run(job, concurrency=concurrency)
+    report = await bench.run(job, lanes=lanes)
     assert sorted(job.finished) == [1, 3, 4, 5]
     assert bench.telemetry.defects == [cancellation]
     assert report.end is CycleEnd.COMPLETED
@@ -497,6 +493,6 @@ async def test_next_batch_is_read_while_the_last_rows_of_this_one_are_in_hand(be
         read_meanwhile.append(len(job.readings) == 2)
 
     job.script = {9: take_long, 10: take_long}
-    await bench.run(job, batch_size=10, concurrency=2)
+    await bench.run(job, batch_size=10, lanes=2)
     assert read_meanwhile == [True, True]
     assert sorted(job.finished) == list(range(1, 21))

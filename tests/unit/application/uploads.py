@@ -33,6 +33,7 @@ class Uploads(Bench):
     """A process whose store and storage can be disturbed through `switch` and `storage_switch`."""
 
     rules: FinalizationRules = FINALIZATION_RULES
+    looks_at_once: int = 8
     spread: Callable[[], float] = lambda: 0.0
     switch: ScriptedSwitch = field(factory=ScriptedSwitch)
     storage_switch: ScriptedSwitch = field(factory=ScriptedSwitch)
@@ -60,6 +61,7 @@ class Uploads(Bench):
             spread=self.spread,
             rules=self.rules,
             telemetry=self.telemetry,
+            looks_at_once=self.looks_at_once,
         )
 
     @property
