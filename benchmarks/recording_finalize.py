@@ -154,8 +154,8 @@ def measure(server: PostgresServer, *, rows: int, rounds: int, latency: float, c
 
 @contextmanager
 def silent_server() -> Iterator[str]:
-    """Takes every request and answers none."""
-    with socket.create_server(("127.0.0.1", 0), backlog=2 * HANGING) as server:
+    """Takes every request and answers none; in its queue there is room for those of every round."""
+    with socket.create_server(("127.0.0.1", 0), backlog=32 * HANGING) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
