@@ -32,7 +32,7 @@ from .cycle_report import AttemptReport, Cycle
 from .finalization_report import report, skipped
 from .ports.clock import Clock
 from .ports.entropy import Spread
-from .ports.errors import DataRejected, Misconfigured, PortError, RowRolledBack
+from .ports.errors import DatabaseUnavailable, DataRejected, Misconfigured, PortError, RowRolledBack
 from .ports.finalization import FinalizationStore
 from .ports.recording_storage import RecordingStorage
 from .ports.telemetry import Telemetry
@@ -62,6 +62,9 @@ class RecordingFinalizeRetry:
     looks_at_once: int
     _guarded_run: UUID | None = field(default=None, init=False)
     _guard: StorageGuard = field(init=False)
+    _in_doubt: bool = field(default=False, init=False)
+    """The last settling found the database unavailable: on a full disk, say, each claim takes room from giving back."""
+    _alone: asyncio.Lock = field(factory=asyncio.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._guard = StorageGuard(self.storage, asyncio.Semaphore(self.looks_at_once))
@@ -116,15 +119,30 @@ class RecordingFinalizeRetry:
         return open_attempt(candidate, now=self._now(cycle), spread=self.spread(), rules=self.rules)
 
     async def _reconcile(self, candidate: FinalizeSnapshot, claim: Claim, cycle: Cycle) -> AttemptReport:
+        """One row at a time while it is not known whether the database takes what is claimed to its end."""
+        if self._in_doubt:
+            async with self._alone:
+                if self._in_doubt:
+                    return (
+                        await self._claim(candidate, claim, cycle)
+                        if cycle.may_begin()
+                        else skipped(candidate)
+                    )
+        return await self._claim(candidate, claim, cycle)
+
+    async def _claim(self, candidate: FinalizeSnapshot, claim: Claim, cycle: Cycle) -> AttemptReport:
         guard = self._guard_of(cycle)
         if guard.closed or not await self.store.write(self.announcer.change(claim, cycle.run_id)):
             return skipped(candidate)
         claimed = evolve(candidate, entry=claim.entry)
         try:
-            return await self._look_and_settle(candidate, claimed, guard, cycle)
+            settled = await self._look_and_settle(candidate, claimed, guard, cycle)
         except PortError as error:
+            self._in_doubt = isinstance(error, DatabaseUnavailable)
             await self._give_back(candidate, claimed, error, cycle)
             raise
+        self._in_doubt = False
+        return settled
 
     async def _give_back(
         self, candidate: FinalizeSnapshot, claimed: FinalizeSnapshot, error: PortError, cycle: Cycle

@@ -188,11 +188,21 @@ async def test_last_failed_attempt_ends_failed_with_an_alert_and_is_not_taken_ag
 
 async def test_of_two_runners_one_works_and_the_other_skips(messenger: Messenger) -> None:
     messenger.seed(20)
-    async with messenger.process() as one, messenger.process() as two:
-        reports = await asyncio.gather(
-            *(each.jobs[CHAT_PROVISION_RETRY].run(StopSignal()) for each in (one, two))
-        )
-    assert sorted(report.end for report in reports) == [CycleEnd.COMPLETED, CycleEnd.SKIPPED]
+    async with (
+        messenger.process() as one,
+        messenger.process() as two,
+        await psycopg.AsyncConnection.connect(messenger.url) as somebody,
+    ):
+        await somebody.execute(
+            "lock table messenger.deal_chat_provisions"
+        )  # nobody is done before both have begun
+        cycles = [
+            asyncio.ensure_future(each.jobs[CHAT_PROVISION_RETRY].run(StopSignal())) for each in (one, two)
+        ]
+        ((skipped,), (working,)) = await asyncio.wait(cycles, return_when=asyncio.FIRST_COMPLETED)
+        await somebody.rollback()
+        assert (await skipped).end is CycleEnd.SKIPPED
+        assert (await working).end is CycleEnd.COMPLETED
     assert await messenger.statuses_told() == ["Ready"] * 20
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from messenger_jobs.adapters.memory.finalization import MemoryFinalizationStore
 from messenger_jobs.adapters.memory.recording_storage import LOOK
 from messenger_jobs.adapters.memory.switch import Phase
 from messenger_jobs.application.cycle_report import AttemptReport, CycleEnd, Outcome
@@ -18,6 +19,8 @@ from messenger_jobs.application.ports.errors import (
     Misconfigured,
     RowRolledBack,
 )
+from messenger_jobs.application.ports.finalization import FinalizationChange
+from messenger_jobs.application.run_cycle import OUTAGE_THRESHOLD
 from messenger_jobs.application.storage_guard import CONNECTION_FAILURE_THRESHOLD
 from messenger_jobs.domain.call_recording import CallRecording, RecordingStatus, SessionKind
 from messenger_jobs.domain.evidence import (
@@ -77,6 +80,16 @@ def many(uploads: Uploads, number: int, *, first: int = 0) -> None:
         recording, entry = a_pair(n)
         uploads.put(recording, entry)
         uploads.storage.answer(recording.object_key, found())
+
+
+class RoomForClaimsOnly(MemoryFinalizationStore):
+    """On a disk with room for a row that changes, and none for an event."""
+
+    async def write(self, change: FinalizationChange) -> bool:
+        if change.message is not None:
+            await asyncio.sleep(0)
+            raise GONE
+        return await super().write(change)
 
 
 class TestPhases:
@@ -680,6 +693,27 @@ class TestInfrastructure:
         assert await uploads.read() == []
         uploads.clock.advance(timedelta(minutes=1))
         assert (await uploads.attempt()).outcome is Outcome.RECONCILED
+
+    async def test_after_a_settling_without_a_database_rows_are_claimed_one_by_one_until_one_is_settled(
+        self, uploads: Uploads
+    ) -> None:
+        """A full disk takes claims and no events: each claim takes room from giving back."""
+        many(uploads, 20)
+        job = uploads.new_job()
+        job.store = RoomForClaimsOnly(uploads.database)
+        assert (await uploads.run(job, lanes=8)).end is CycleEnd.ABORTED
+        for _ in range(3):
+            uploads.storage.looks.clear()
+            report = await uploads.run(job, lanes=8)
+            assert report.end is CycleEnd.ABORTED
+            assert report.counts == {Outcome.ROLLED_BACK: OUTAGE_THRESHOLD, Outcome.SKIPPED: 7}
+            assert len(uploads.storage.looks) == OUTAGE_THRESHOLD
+        assert all(row.schedule.attempts == 0 for row in uploads.entries)
+
+        job.store = uploads.store
+        uploads.storage.looks.clear()
+        assert (await uploads.run(job, lanes=8)).counts == {Outcome.RECONCILED: 20}
+        assert all(row.schedule.attempts == 1 for row in uploads.entries)
 
     async def test_settling_whose_answer_is_lost_is_not_made_again(self, uploads: Uploads) -> None:
         a_lost_callback(uploads)
