@@ -122,12 +122,10 @@ class RecordingFinalizeRetry:
         """One row at a time while it is not known whether the database takes what is claimed to its end."""
         if self._in_doubt:
             async with self._alone:
+                if not cycle.may_begin():
+                    return skipped(candidate)
                 if self._in_doubt:
-                    return (
-                        await self._claim(candidate, claim, cycle)
-                        if cycle.may_begin()
-                        else skipped(candidate)
-                    )
+                    return await self._claim(candidate, claim, cycle)
         return await self._claim(candidate, claim, cycle)
 
     async def _claim(self, candidate: FinalizeSnapshot, claim: Claim, cycle: Cycle) -> AttemptReport:
