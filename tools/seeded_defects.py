@@ -385,4 +385,42 @@ DEFECTS: Final = (
         ),
         ("tests/unit/application/test_outbox_pass.py",),
     ),
+    Defect(
+        "a requeue trusts the operator's clock",
+        (
+            Change(
+                f"{DOMAIN}/retry_schedule.py",
+                "next_attempt_at=max(now, _just_after(updated_at))",
+                "next_attempt_at=now",
+            ),
+        ),
+        ("tests/unit/domain/test_retry_schedule.py",),
+    ),
+    Defect(
+        "storage that is down is asked for every row that waited",
+        (
+            Change(
+                f"{APPLICATION}/storage_guard.py",
+                "            if self._reason is not None:\n                return self._reason\n",
+                "",
+            ),
+        ),
+        ("tests/unit/application/test_recording_finalize_retry.py",),
+    ),
+    Defect(
+        "a look begins after the end of its cycle",
+        (Change(f"{APPLICATION}/storage_guard.py", "if not may_begin():", "if not may_begin:"),),
+        ("tests/unit/application/test_recording_finalize_retry.py",),
+    ),
+    Defect(
+        "rows are claimed side by side on a full disk",
+        (
+            Change(
+                f"{APPLICATION}/recording_finalize_retry.py",
+                "            self._in_doubt = isinstance(error, DatabaseUnavailable)\n",
+                "",
+            ),
+        ),
+        ("tests/unit/application/test_recording_finalize_retry.py",),
+    ),
 )
