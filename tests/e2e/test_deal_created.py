@@ -128,7 +128,10 @@ def test_flood_with_duplicates_garbage_and_a_database_that_restarts(
 
 @contextmanager
 def deals_created_all_the_time(broker: KafkaServer, url: str) -> Iterator[list[UUID]]:
-    """Within, deals are created whose intent stands in the table, due, just before their message comes."""
+    """Within, deals are created whose intent stands in the table just before their message comes.
+
+    They are due from that moment on: due before it, one cycle of the job would go on with them, and win them all.
+    """
     deals: list[UUID] = []
     stop = threading.Event()
 
@@ -138,7 +141,7 @@ def deals_created_all_the_time(broker: KafkaServer, url: str) -> Iterator[list[U
             with psycopg.connect(url) as connection:
                 connection.cursor().executemany(
                     "with p as (insert into messenger.deal_chat_provisions (id, deal_id, title, next_attempt_at,"
-                    " created_at, updated_at) values (gen_random_uuid(), %s, 'Flat', now() - interval '1 hour',"
+                    " created_at, updated_at) values (gen_random_uuid(), %s, 'Flat', now(),"
                     " now() - interval '1 hour', now() - interval '1 hour') returning id)"
                     " insert into messenger.deal_chat_provision_members select id, gen_random_uuid(), 'Buyer' from p",
                     [(deal_id,) for deal_id in batch],
