@@ -22,7 +22,8 @@ from tools.seeded_defects import DEFECTS, Defect
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("src", "tests", ".import-root", "pyproject.toml")
 HISTORIES = "4000"
-SECONDS = 60
+SECONDS = 300
+"""After which a run says nothing: the machine may be busy. A test that hangs fails earlier, by itself."""
 TIMED_OUT = 124
 
 
@@ -88,9 +89,17 @@ def noticed_by(defect: Defect, stage: Path) -> str | None:
             return f"simulation: {claims[0] if claims else code}"
     if defect.tests:
         code, output = run(
-            stage, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *defect.tests
+            stage,
+            "-m",
+            "pytest",
+            "-xq",
+            "--no-header",
+            "--timeout=60",
+            "-p",
+            "no:cacheprovider",
+            *defect.tests,
         )
-        if code:
+        if code not in {0, TIMED_OUT}:
             failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE) or output.splitlines()[-1:]
             return failed[0] if failed else f"pytest: {code}"
     return None
