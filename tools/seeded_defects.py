@@ -322,8 +322,8 @@ DEFECTS: Final = (
         (
             Change(
                 f"{DOMAIN}/deal_chat_provision.py",
-                "        self._ensure_open()\n        return evolve(self, schedule=self.schedule.requeued",
-                "        return evolve(self, schedule=self.schedule.requeued",
+                "        self._ensure_open()\n        schedule = self.schedule.requeued",
+                "        schedule = self.schedule.requeued",
             ),
         ),
         ("tests/unit/application/test_requeue_provisions.py",),
