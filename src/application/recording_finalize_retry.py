@@ -105,10 +105,7 @@ class RecordingFinalizeRetry:
         if guard.closed:
             return skipped(candidate)
         claimed = evolve(candidate, entry=verdict.entry)
-        looked = await self._look(candidate, guard, cycle)
-        if looked is None:
-            return skipped(candidate)
-        evidence, outage = looked
+        evidence, outage = await self._look(candidate, guard, cycle)
         return report(candidate, self._settle(claimed, evidence, candidate, cycle, outage=outage))
 
     def _now(self, cycle: Cycle) -> datetime:
@@ -162,10 +159,7 @@ class RecordingFinalizeRetry:
     async def _look_and_settle(
         self, candidate: FinalizeSnapshot, claimed: FinalizeSnapshot, guard: StorageGuard, cycle: Cycle
     ) -> AttemptReport:
-        looked = await self._look(candidate, guard, cycle)
-        if looked is None:
-            return await self._leave(candidate, claimed, cycle)
-        evidence, outage = looked
+        evidence, outage = await self._look(candidate, guard, cycle)
         if (fault := guard.take_fault()) is not None:
             self.telemetry.configuration_fault(
                 cycle, Misconfigured(fault.code, "the storage of recordings must be set up by a person")
@@ -185,15 +179,6 @@ class RecordingFinalizeRetry:
                 return skipped(candidate)
             claimed = again
         raise RowRolledBack("RECORDING_CHANGING", "the recording kept changing while it was being settled")
-
-    async def _leave(
-        self, candidate: FinalizeSnapshot, claimed: FinalizeSnapshot, cycle: Cycle
-    ) -> AttemptReport:
-        """Give back a claim whose look has not begun when the cycle ends."""
-        given_back_to = candidate.entry.schedule.next_attempt_at
-        released = release(claimed.entry, None, given_back_to=given_back_to, now=self._now(cycle))
-        written = await self.store.write(self.announcer.change(released, cycle.run_id))
-        return report(claimed, released) if written else skipped(candidate)
 
     async def _as_left_by_others(self, claimed: FinalizeSnapshot) -> FinalizeSnapshot | None:
         """The row once whoever has it or its recording in hand, such as the ingest callback, is done with it."""
@@ -215,8 +200,8 @@ class RecordingFinalizeRetry:
 
     async def _look(
         self, candidate: FinalizeSnapshot, guard: StorageGuard, cycle: Cycle
-    ) -> tuple[Evidence, bool] | None:
-        """What storage says, and whether its silence is an outage; None where the cycle ended before it was asked."""
+    ) -> tuple[Evidence | None, bool]:
+        """What storage says, if it was asked before the cycle ended, and whether its silence is an outage."""
 
         async def others() -> Sequence[CallRecording]:
             return await self._others_to_look_at(candidate, cycle)
@@ -224,7 +209,7 @@ class RecordingFinalizeRetry:
         assert candidate.recording is not None, "only a row with a recording is claimed"
         evidence = await guard.look(candidate.recording, may_begin=cycle.may_begin)
         if evidence is None:
-            return None
+            return None, False
         return evidence, await guard.blames_outage(candidate.recording, evidence, others)
 
     async def _others_to_look_at(self, candidate: FinalizeSnapshot, cycle: Cycle) -> Sequence[CallRecording]:
@@ -238,13 +223,15 @@ class RecordingFinalizeRetry:
     def _settle(
         self,
         claimed: FinalizeSnapshot,
-        evidence: Evidence,
+        evidence: Evidence | None,
         candidate: FinalizeSnapshot,
         cycle: Cycle,
         *,
         outage: bool,
     ) -> Settled:
         given_back_to, now = candidate.entry.schedule.next_attempt_at, self._now(cycle)
+        if evidence is None:
+            return release(claimed.entry, None, given_back_to=given_back_to, now=now)
         if outage and isinstance(evidence, Unreachable):
             error = AttemptError("Storage", evidence.code)
             return release(claimed.entry, error, given_back_to=given_back_to, now=now)

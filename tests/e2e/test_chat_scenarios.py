@@ -193,9 +193,8 @@ async def test_of_two_runners_one_works_and_the_other_skips(messenger: Messenger
         messenger.process() as two,
         await psycopg.AsyncConnection.connect(messenger.url) as somebody,
     ):
-        await somebody.execute(
-            "lock table messenger.deal_chat_provisions"
-        )  # nobody is done before both have begun
+        # Nobody is done before both have begun.
+        await somebody.execute("lock table messenger.deal_chat_provisions")
         cycles = [
             asyncio.ensure_future(each.jobs[CHAT_PROVISION_RETRY].run(StopSignal())) for each in (one, two)
         ]
